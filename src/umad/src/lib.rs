@@ -1,0 +1,1 @@
+//! The Linux kernel's userspace MAD interface.
