@@ -1,0 +1,617 @@
+//! The subnet as its own answers describe it: nodes, ports, links.
+//!
+//! [`Topology::learn`] takes one request and its reply and says what changed. The engine (which
+//! must know whom to ask) and the model (which must show it) each hold an instance and feed it
+//! the same exchanges in the same order, so their [`Topology::digest`]s agree.
+
+use std::collections::BTreeMap;
+
+use super::{DrPath, Guid, Lid, LinkSpeed, LinkWidth, NodeId, NodeKind, PortKey, Request};
+use crate::mad::Mad;
+use crate::mad::attr::{
+    ExtendedPortInfo, NodeDescription, NodeInfo, PortInfo, PortInfoExtended, SwitchInfo,
+};
+
+/// Full discoveries that a node may miss before it is forgotten.
+pub const KEEP_MISSING: u32 = 6;
+
+/// PortState code of a port without a link.
+const DOWN: u8 = 1;
+
+/// A switch, adapter or router.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// Identity.
+    pub id: NodeId,
+    /// CA, switch, router.
+    pub kind: NodeKind,
+    /// NodeInfo, as last answered.
+    pub info: NodeInfo,
+    /// Description, once read.
+    pub description: Option<NodeDescription>,
+    /// SwitchInfo of a switch, once read.
+    pub switch: Option<SwitchInfo>,
+    /// Ports by number. Slot 0 is a switch's management port and unused on other nodes.
+    pub ports: Vec<Port>,
+    /// The shortest known directed route to it.
+    pub route: DrPath,
+    /// The port by which that route enters it.
+    pub entry: u8,
+    /// Generation in which it last answered.
+    pub seen: u32,
+    /// It can be reached, as far as known: false once its last link went down or a full
+    /// discovery did not find it.
+    pub present: bool,
+}
+
+/// A port of a node.
+#[derive(Clone, Debug, Default)]
+pub struct Port {
+    /// PortInfo, as last answered.
+    pub info: Option<PortInfo>,
+    /// Mellanox ExtendedPortInfo (FDR10), where asked.
+    pub vendor: Option<ExtendedPortInfo>,
+    /// PortInfoExtended (FEC), where asked.
+    pub extended: Option<PortInfoExtended>,
+    /// Port GUID, where NodeInfo told it.
+    pub guid: Option<Guid>,
+    /// The other end of the link.
+    pub peer: Option<PortKey>,
+    /// The other end before the link went.
+    pub last_peer: Option<PortKey>,
+}
+
+impl Port {
+    /// PortState code; `None` if the port was never read.
+    pub fn state(&self) -> Option<u8> {
+        self.info.as_ref().map(|i| i.port_state().code())
+    }
+
+    /// True if the port has a link (Init, Armed or Active).
+    pub fn is_up(&self) -> bool {
+        matches!(self.state(), Some(2..=4))
+    }
+
+    /// Active width; `None` while the port is down or unread: its fields are garbage then.
+    pub fn width(&self) -> Option<LinkWidth> {
+        self.is_up().then_some(())?;
+        Some(LinkWidth::from_code(
+            self.info.as_ref()?.link_width_active(),
+        ))
+    }
+
+    /// FDR10 bit of the vendor's attribute.
+    fn fdr10(&self) -> bool {
+        self.vendor
+            .as_ref()
+            .is_some_and(|v| v.link_speed_active() & 1 != 0)
+    }
+}
+
+impl Node {
+    /// A port of this node.
+    pub fn port(&self, number: u8) -> Option<&Port> {
+        self.ports.get(usize::from(number))
+    }
+
+    /// The numbers of its external ports: 1 to NumPorts.
+    pub fn external_ports(&self) -> impl Iterator<Item = u8> + use<> {
+        1..=u8::try_from(self.ports.len().saturating_sub(1)).unwrap_or(u8::MAX)
+    }
+
+    /// The port whose capability masks speak for `port`: port 0 of a switch, else itself.
+    fn mask_port(&self, port: u8) -> Option<&Port> {
+        self.port(if self.kind == NodeKind::Switch { 0 } else { port })
+    }
+
+    /// CapabilityMask and CapabilityMask2 that hold for `port`: a switch keeps both at port 0.
+    pub fn capability_masks(&self, port: u8) -> Option<(u32, u16)> {
+        let info = self.mask_port(port)?.info.as_ref()?;
+        let mask = info.capability_mask();
+        let mask2 = if mask & 0x8000 != 0 {
+            info.capability_mask2()
+        } else {
+            0
+        };
+        Some((mask, mask2))
+    }
+
+    /// Active speed of a port; `None` while it is down or unread.
+    pub fn speed(&self, port: u8) -> Option<LinkSpeed> {
+        let p = self.port(port)?;
+        p.is_up().then_some(())?;
+        let info = p.info.as_ref()?;
+        let (mask, mask2) = self.capability_masks(port).unwrap_or((0, 0));
+        let ext = if mask & 0x4000 != 0 {
+            info.link_speed_ext_active()
+        } else {
+            0
+        };
+        let ext2 = if mask2 & 0x800 != 0 {
+            info.link_speed_ext2_active()
+        } else {
+            0
+        };
+        Some(LinkSpeed::from_codes(
+            info.link_speed_active(),
+            ext,
+            ext2,
+            p.fdr10(),
+        ))
+    }
+
+    /// The LID by which `port` is reached: a switch has one, at port 0. `None` if none is set.
+    pub fn lid(&self, port: u8) -> Option<Lid> {
+        let lid = self.mask_port(port)?.info.as_ref()?.lid();
+        (lid != 0 && lid < 0xC000).then_some(lid)
+    }
+
+    /// A LID by which the node can be asked anything: port 0's, or the first active port's.
+    pub fn any_lid(&self) -> Option<Lid> {
+        if self.kind == NodeKind::Switch {
+            return self.lid(0);
+        }
+        self.external_ports()
+            .filter(|p| self.port(*p).is_some_and(|p| p.state() == Some(4)))
+            .find_map(|p| self.lid(p))
+    }
+
+    /// The switch has an enhanced port 0, which has counters of its own.
+    pub fn has_enhanced_port0(&self) -> bool {
+        self.switch
+            .as_ref()
+            .is_some_and(|s| s.enhanced_port0())
+    }
+}
+
+/// One thing that a reply changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// A node was seen for the first time.
+    NodeAppeared(NodeId),
+    /// A node that was missing answers again.
+    NodeReturned(NodeId),
+    /// A node cannot be reached any more.
+    NodeMissing(NodeId),
+    /// A node was forgotten after a long absence.
+    NodeForgotten(NodeId),
+    /// A node's description changed.
+    Described(NodeId),
+    /// Another node answers where this one was expected.
+    Replaced {
+        /// Who was expected.
+        expected: NodeId,
+        /// Who answered.
+        found: NodeId,
+    },
+    /// A port's state changed; `from` is `None` when it was read for the first time.
+    PortState {
+        /// The port.
+        port: PortKey,
+        /// Code before.
+        from: Option<u8>,
+        /// Code now.
+        to: u8,
+    },
+    /// Width or speed of a port that stayed up changed.
+    LinkRate {
+        /// The port.
+        port: PortKey,
+    },
+    /// A port's LID changed, from one that was set.
+    Lid {
+        /// The port.
+        port: PortKey,
+        /// Before.
+        from: Lid,
+        /// Now.
+        to: Lid,
+    },
+    /// A link was found.
+    LinkFound(PortKey, PortKey),
+    /// A link is gone.
+    LinkLost(PortKey, PortKey),
+}
+
+/// What a reply changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// In the order in which they follow from one another.
+    pub list: Vec<Change>,
+    /// The node that answered, where the exchange tells.
+    pub who: Option<NodeId>,
+}
+
+/// All nodes and links that were seen.
+#[derive(Clone, Debug, Default)]
+pub struct Topology {
+    generation: u32,
+    local: Option<PortKey>,
+    nodes: BTreeMap<NodeId, Node>,
+    lids: BTreeMap<Lid, PortKey>,
+}
+
+impl Topology {
+    /// An empty topology.
+    pub fn new() -> Topology {
+        Topology::default()
+    }
+
+    /// The current generation: the number of the last full discovery that began.
+    pub fn generation(&self) -> u32 {
+        self.generation
+    }
+
+    /// The local node and port, once NodeInfo answered locally.
+    pub fn local(&self) -> Option<PortKey> {
+        self.local
+    }
+
+    /// All nodes, in order of GUID.
+    pub fn nodes(&self) -> impl Iterator<Item = &Node> {
+        self.nodes.values()
+    }
+
+    /// One node.
+    pub fn node(&self, id: NodeId) -> Option<&Node> {
+        self.nodes.get(&id)
+    }
+
+    /// One port.
+    pub fn port(&self, key: PortKey) -> Option<&Port> {
+        self.node(key.node)?.port(key.port)
+    }
+
+    /// The port that a unicast LID belongs to (base LID and LMC respected).
+    pub fn by_lid(&self, lid: Lid) -> Option<PortKey> {
+        let (&base, &key) = self.lids.range(..=lid).next_back()?;
+        let lmc = self
+            .port(key)
+            .and_then(|p| p.info.as_ref())
+            .map_or(0, |i| i.lmc());
+        (u32::from(lid - base) < (1u32 << lmc)).then_some(key)
+    }
+
+    /// Number of nodes known, present or not.
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// True if no node is known.
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// A full discovery begins.
+    pub fn discovery_began(&mut self, generation: u32) {
+        self.generation = generation;
+    }
+
+    /// A full discovery ended: nodes that it did not see are missing, those that were missing
+    /// for [`KEEP_MISSING`] discoveries are forgotten.
+    pub fn discovery_ended(&mut self) -> Changes {
+        let mut changes = Changes::default();
+        let now = self.generation;
+        let missing: Vec<NodeId> = self
+            .nodes
+            .values()
+            .filter(|n| n.seen < now)
+            .map(|n| n.id)
+            .collect();
+        for id in missing {
+            let Some(node) = self.nodes.get_mut(&id) else {
+                continue;
+            };
+            if node.present {
+                node.present = false;
+                changes.list.push(Change::NodeMissing(id));
+            }
+            if now.saturating_sub(node.seen) > KEEP_MISSING {
+                self.forget(id);
+                changes.list.push(Change::NodeForgotten(id));
+            }
+        }
+        changes
+    }
+
+    fn forget(&mut self, id: NodeId) {
+        if let Some(node) = self.nodes.remove(&id) {
+            for port in &node.ports {
+                if let Some(peer) = port.peer {
+                    if let Some(p) = self.port_mut(peer) {
+                        p.last_peer = p.peer.take();
+                    }
+                }
+            }
+        }
+        self.lids.retain(|_, key| key.node != id);
+    }
+
+    fn port_mut(&mut self, key: PortKey) -> Option<&mut Port> {
+        self.nodes
+            .get_mut(&key.node)?
+            .ports
+            .get_mut(usize::from(key.port))
+    }
+
+    /// Learns from one exchange. Replies with an error status teach nothing.
+    pub fn learn(&mut self, request: &Request, reply: &Mad) -> Changes {
+        let view = reply.view();
+        let mut changes = Changes::default();
+        let smp = matches!(request.class, 0x01 | 0x81);
+        if !smp || !request.is_answered_by(reply) || !view.status().is_ok() {
+            return changes;
+        }
+        match request.attribute {
+            NodeInfo::ID => {
+                if let Ok(info) = NodeInfo::from_bytes(view.data()) {
+                    self.learn_node_info(request, info, &mut changes);
+                }
+                return changes;
+            }
+            _ => {
+                let Some(id) = request.target.node else {
+                    return changes;
+                };
+                if !self.nodes.contains_key(&id) {
+                    return changes;
+                }
+                changes.who = Some(id);
+                self.saw(id, &mut changes);
+                match request.attribute {
+                    NodeDescription::ID => {
+                        if let Ok(desc) = NodeDescription::from_bytes(view.data()) {
+                            self.learn_description(id, desc, &mut changes);
+                        }
+                    }
+                    SwitchInfo::ID => {
+                        if let Ok(info) = SwitchInfo::from_bytes(view.data()) {
+                            if let Some(node) = self.nodes.get_mut(&id) {
+                                node.switch = Some(info);
+                            }
+                        }
+                    }
+                    PortInfo::ID => {
+                        if let Ok(info) = PortInfo::from_bytes(view.data()) {
+                            // The modifier's top bit only says that we know extended speeds.
+                            let number = (request.modifier & 0xFF) as u8;
+                            self.learn_port_info(id.port(number), info, &mut changes);
+                        }
+                    }
+                    ExtendedPortInfo::ID => {
+                        if let (Ok(info), Some(port)) = (
+                            ExtendedPortInfo::from_bytes(view.data()),
+                            self.port_mut(id.port((request.modifier & 0xFF) as u8)),
+                        ) {
+                            port.vendor = Some(info);
+                        }
+                    }
+                    PortInfoExtended::ID => {
+                        if let (Ok(info), Some(port)) = (
+                            PortInfoExtended::from_bytes(view.data()),
+                            self.port_mut(id.port((request.modifier & 0xFF) as u8)),
+                        ) {
+                            port.extended = Some(info);
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        }
+        changes
+    }
+
+    fn saw(&mut self, id: NodeId, changes: &mut Changes) {
+        let generation = self.generation;
+        if let Some(node) = self.nodes.get_mut(&id) {
+            node.seen = generation;
+            if !node.present {
+                node.present = true;
+                changes.list.push(Change::NodeReturned(id));
+            }
+        }
+    }
+
+    fn learn_node_info(&mut self, request: &Request, info: NodeInfo, changes: &mut Changes) {
+        let id = NodeId::new(info.node_guid());
+        changes.who = Some(id);
+        let entry = info.local_port();
+        let ports = usize::from(info.num_ports()) + 1;
+        let kind = NodeKind::from_code(info.node_type().code());
+        let route = request.path;
+        if self.nodes.contains_key(&id) {
+            self.saw(id, changes);
+        } else {
+            changes.list.push(Change::NodeAppeared(id));
+        }
+        let generation = self.generation;
+        let node = self.nodes.entry(id).or_insert_with(|| Node {
+            id,
+            kind,
+            info,
+            description: None,
+            switch: None,
+            ports: Vec::new(),
+            route: route.unwrap_or(DrPath::LOCAL),
+            entry,
+            seen: generation,
+            present: true,
+        });
+        node.kind = kind;
+        node.info = info;
+        node.ports.resize_with(ports, Port::default);
+        if let Some(route) = route {
+            // A route that this answer proves beats one from an earlier generation.
+            let stale = request.target.generation != 0 && node.route.len() >= route.len();
+            if stale || route.len() < node.route.len() {
+                node.route = route;
+                node.entry = entry;
+            }
+        }
+        let slot = if kind == NodeKind::Switch { 0 } else { entry };
+        if let Some(port) = node.ports.get_mut(usize::from(slot)) {
+            port.guid = Some(Guid(info.port_guid()));
+        }
+        if let Some(expected) = request.target.node {
+            if expected != id {
+                changes.list.push(Change::Replaced {
+                    expected,
+                    found: id,
+                });
+            }
+            return;
+        }
+        match request.target.via {
+            Some(via) => self.link(via, id.port(entry), changes),
+            None => self.local = Some(id.port(entry)),
+        }
+    }
+
+    fn learn_description(&mut self, id: NodeId, desc: NodeDescription, changes: &mut Changes) {
+        if let Some(node) = self.nodes.get_mut(&id) {
+            if node.description.as_ref() != Some(&desc) {
+                node.description = Some(desc);
+                changes.list.push(Change::Described(id));
+            }
+        }
+    }
+
+    fn learn_port_info(&mut self, key: PortKey, info: PortInfo, changes: &mut Changes) {
+        let Some(node) = self.nodes.get(&key.node) else {
+            return;
+        };
+        let holds_lid = (node.kind == NodeKind::Switch) == (key.port == 0);
+        let speed_before = node.speed(key.port);
+        let Some(port) = self.port_mut(key) else {
+            return;
+        };
+        let state_before = port.state();
+        let width_before = port.width();
+        let lid_before = port.info.as_ref().map_or(0, |i| i.lid());
+        let state = info.port_state().code();
+        port.info = Some(info);
+        let width = port.width();
+        let peer = port.peer;
+        let lid = info.lid();
+        if state_before != Some(state) {
+            changes.list.push(Change::PortState {
+                port: key,
+                from: state_before,
+                to: state,
+            });
+        }
+        let speed = self.nodes.get(&key.node).and_then(|n| n.speed(key.port));
+        if width_before.is_some()
+            && width.is_some()
+            && (width_before != width || speed_before != speed)
+        {
+            changes.list.push(Change::LinkRate { port: key });
+        }
+        // A port that is down reports garbage beside its states.
+        if holds_lid && (state != DOWN || key.port == 0) {
+            self.set_lid(key, lid_before, lid, changes);
+        }
+        if state == DOWN && key.port != 0 {
+            if let Some(peer) = peer {
+                self.unlink(key, peer, changes);
+            }
+        }
+    }
+
+    fn set_lid(&mut self, key: PortKey, from: Lid, to: Lid, changes: &mut Changes) {
+        if from != to && self.lids.get(&from) == Some(&key) {
+            self.lids.remove(&from);
+        }
+        if to != 0 && to < 0xC000 {
+            self.lids.insert(to, key);
+        }
+        if from != 0 && from != to {
+            changes.list.push(Change::Lid {
+                port: key,
+                from,
+                to,
+            });
+        }
+    }
+
+    fn link(&mut self, a: PortKey, b: PortKey, changes: &mut Changes) {
+        for (end, other) in [(a, b), (b, a)] {
+            if let Some(old) = self.port(end).and_then(|p| p.peer) {
+                if old != other {
+                    self.unlink(end, old, changes);
+                }
+            }
+        }
+        let mut fresh = false;
+        for (end, other) in [(a, b), (b, a)] {
+            if let Some(port) = self.port_mut(end) {
+                fresh |= port.peer != Some(other);
+                port.peer = Some(other);
+            }
+        }
+        if fresh {
+            changes.list.push(Change::LinkFound(a, b));
+        }
+    }
+
+    fn unlink(&mut self, a: PortKey, b: PortKey, changes: &mut Changes) {
+        for (end, other) in [(a, b), (b, a)] {
+            if let Some(port) = self.port_mut(end) {
+                if port.peer == Some(other) {
+                    port.peer = None;
+                    port.last_peer = Some(other);
+                }
+            }
+        }
+        changes.list.push(Change::LinkLost(a, b));
+        let local = self.local.map(|l| l.node);
+        for id in [a.node, b.node] {
+            if let Some(node) = self.nodes.get_mut(&id) {
+                if node.present
+                    && Some(id) != local
+                    && node.ports.iter().all(|p| p.peer.is_none())
+                {
+                    node.present = false;
+                    changes.list.push(Change::NodeMissing(id));
+                }
+            }
+        }
+    }
+
+    /// A digest of all that is known of structure and states; equal topologies have equal ones.
+    pub fn digest(&self) -> u64 {
+        let mut h = Fnv::default();
+        for node in self.nodes.values() {
+            h.write(node.id.guid.0);
+            h.write(u64::from(node.id.twin) << 16 | u64::from(node.present));
+            for (number, port) in node.ports.iter().enumerate() {
+                let peer = port.peer.unwrap_or_default();
+                h.write(peer.node.guid.0);
+                h.write(
+                    (number as u64) << 40
+                        | u64::from(peer.port) << 32
+                        | u64::from(port.state().unwrap_or(0)) << 24
+                        | u64::from(port.info.as_ref().map_or(0, |i| i.lid())),
+                );
+            }
+        }
+        h.0
+    }
+}
+
+/// FNV-1a over 64-bit words: small, stable across versions and platforms.
+struct Fnv(u64);
+
+impl Default for Fnv {
+    fn default() -> Fnv {
+        Fnv(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Fnv {
+    fn write(&mut self, word: u64) {
+        for byte in word.to_be_bytes() {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+}
