@@ -1,1 +1,2 @@
 //! fabtop.
+pub mod mad;
