@@ -7,69 +7,17 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// An active link width (one bit of LinkWidthActive).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum LinkWidth {
-    /// One lane.
-    X1,
-    /// Two lanes.
-    X2,
-    /// Four lanes.
-    X4,
-    /// Eight lanes.
-    X8,
-    /// Twelve lanes.
-    X12,
-    /// A code that names no width.
-    Unknown(u8),
-}
+pub use crate::mad::LinkWidth;
+use crate::mad::LinkWidths;
 
-impl LinkWidth {
-    /// From a LinkWidthActive code.
-    pub const fn from_code(code: u8) -> LinkWidth {
-        match code {
-            1 => LinkWidth::X1,
-            2 => LinkWidth::X4,
-            4 => LinkWidth::X8,
-            8 => LinkWidth::X12,
-            16 => LinkWidth::X2,
-            other => LinkWidth::Unknown(other),
-        }
-    }
-
-    /// Lanes; `None` for an unknown code.
-    pub const fn lanes(self) -> Option<u8> {
-        match self {
-            LinkWidth::X1 => Some(1),
-            LinkWidth::X2 => Some(2),
-            LinkWidth::X4 => Some(4),
-            LinkWidth::X8 => Some(8),
-            LinkWidth::X12 => Some(12),
-            LinkWidth::Unknown(_) => None,
-        }
-    }
-
-    /// The widest of a mask of widths (LinkWidthSupported), by lanes.
-    pub fn best(mask: u8) -> Option<LinkWidth> {
-        (0..5)
-            .map(|bit| 1u8 << bit)
-            .filter(|bit| mask & bit != 0)
-            .map(LinkWidth::from_code)
-            .max_by_key(|w| w.lanes())
-    }
-}
-
-impl fmt::Display for LinkWidth {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            LinkWidth::X1 => "1x",
-            LinkWidth::X2 => "2x",
-            LinkWidth::X4 => "4x",
-            LinkWidth::X8 => "8x",
-            LinkWidth::X12 => "12x",
-            LinkWidth::Unknown(_) => "???",
-        })
-    }
+/// The widest of a set of widths (LinkWidthSupported), by lanes: 2x is the highest bit of the
+/// mask, not the most lanes.
+pub fn widest(widths: LinkWidths) -> Option<LinkWidth> {
+    LinkWidth::KNOWN
+        .iter()
+        .copied()
+        .filter(|w| widths.0 & w.code() != 0)
+        .max_by_key(|w| w.lanes())
 }
 
 /// An active link speed, per lane.
@@ -178,14 +126,14 @@ mod tests {
         // HDR InfiniBand is sold as 200 Gb/s at 4x; 2x HDR as 100 Gb/s.
         assert_eq!(effective_gbps(LinkWidth::X4, LinkSpeed::Hdr), Some(200.0));
         assert_eq!(effective_gbps(LinkWidth::X2, LinkSpeed::Hdr), Some(100.0));
-        assert_eq!(effective_gbps(LinkWidth::from_code(3), LinkSpeed::Hdr), None);
+        assert_eq!(effective_gbps(LinkWidth::new(3), LinkSpeed::Hdr), None);
     }
 
     #[test]
     fn two_lanes_are_code_16_and_the_best_width_goes_by_lanes() {
-        assert_eq!(LinkWidth::from_code(16), LinkWidth::X2);
+        assert_eq!(LinkWidth::new(16), LinkWidth::X2);
         // 1x, 2x and 4x supported: code 16 is the largest number, 4x the most lanes.
-        assert_eq!(LinkWidth::best(0x13), Some(LinkWidth::X4));
-        assert_eq!(LinkWidth::best(0), None);
+        assert_eq!(widest(LinkWidths(0x13)), Some(LinkWidth::X4));
+        assert_eq!(widest(LinkWidths(0)), None);
     }
 }

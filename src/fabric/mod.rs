@@ -9,6 +9,6 @@ mod target;
 pub mod topology;
 
 pub use ids::{DrPath, Guid, Lid, NodeId, NodeKind, PortKey};
-pub use link::{LinkSpeed, LinkWidth, effective_gbps};
+pub use link::{LinkSpeed, LinkWidth, effective_gbps, widest};
 pub use target::{Request, Target};
 pub use topology::{Change, Changes, Node, Port, Topology};

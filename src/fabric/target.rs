@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{DrPath, NodeId, PortKey};
-use crate::mad::Mad;
+use crate::mad::{Mad, MgmtClass};
 
 /// The node and port that a request was meant for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -94,11 +94,13 @@ impl Request {
         let view = mad.view();
         Request {
             target,
-            class: view.class_code(),
-            method: view.method_code(),
-            attribute: view.attribute_id(),
-            modifier: view.attribute_modifier(),
-            path: view.dr_initial_path().and_then(DrPath::new),
+            class: view.class().code(),
+            method: view.method().code(),
+            attribute: view.attr_id(),
+            modifier: view.attr_mod(),
+            path: (view.class() == MgmtClass::SubnDirected)
+                .then(|| DrPath::new(view.initial_path()))
+                .flatten(),
             lid,
         }
     }
@@ -108,7 +110,7 @@ impl Request {
     pub fn is_answered_by(&self, reply: &Mad) -> bool {
         let view = reply.view();
         view.is_response()
-            && view.class_code() == self.class
-            && view.attribute_id() == self.attribute
+            && view.class().code() == self.class
+            && view.attr_id() == self.attribute
     }
 }

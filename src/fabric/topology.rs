@@ -7,9 +7,9 @@
 use std::collections::BTreeMap;
 
 use super::{DrPath, Guid, Lid, LinkSpeed, LinkWidth, NodeId, NodeKind, PortKey, Request};
-use crate::mad::Mad;
-use crate::mad::attr::{
-    ExtendedPortInfo, NodeDescription, NodeInfo, PortInfo, PortInfoExtended, SwitchInfo,
+use crate::mad::{
+    Attribute, Mad, MlnxExtPortInfo, MlnxSpeeds, NodeDescription, NodeInfo, PortCaps, PortCaps2, PortInfo,
+    PortInfoExtended, SwitchInfo,
 };
 
 /// Full discoveries that a node may miss before it is forgotten.
@@ -50,7 +50,7 @@ pub struct Port {
     /// PortInfo, as last answered.
     pub info: Option<PortInfo>,
     /// Mellanox ExtendedPortInfo (FDR10), where asked.
-    pub vendor: Option<ExtendedPortInfo>,
+    pub vendor: Option<MlnxExtPortInfo>,
     /// PortInfoExtended (FEC), where asked.
     pub extended: Option<PortInfoExtended>,
     /// Port GUID, where NodeInfo told it.
@@ -75,16 +75,14 @@ impl Port {
     /// Active width; `None` while the port is down or unread: its fields are garbage then.
     pub fn width(&self) -> Option<LinkWidth> {
         self.is_up().then_some(())?;
-        Some(LinkWidth::from_code(
-            self.info.as_ref()?.link_width_active(),
-        ))
+        Some(self.info.as_ref()?.link_width_active())
     }
 
     /// FDR10 bit of the vendor's attribute.
     fn fdr10(&self) -> bool {
         self.vendor
             .as_ref()
-            .is_some_and(|v| v.link_speed_active() & 1 != 0)
+            .is_some_and(|v| v.speed_active().has(MlnxSpeeds::FDR10))
     }
 }
 
@@ -105,13 +103,13 @@ impl Node {
     }
 
     /// CapabilityMask and CapabilityMask2 that hold for `port`: a switch keeps both at port 0.
-    pub fn capability_masks(&self, port: u8) -> Option<(u32, u16)> {
+    pub fn capability_masks(&self, port: u8) -> Option<(PortCaps, PortCaps2)> {
         let info = self.mask_port(port)?.info.as_ref()?;
-        let mask = info.capability_mask();
-        let mask2 = if mask & 0x8000 != 0 {
-            info.capability_mask2()
+        let mask = info.cap_mask();
+        let mask2 = if mask.has(PortCaps::CAP_MASK2) {
+            info.cap_mask2()
         } else {
-            0
+            PortCaps2(0)
         };
         Some((mask, mask2))
     }
@@ -121,19 +119,19 @@ impl Node {
         let p = self.port(port)?;
         p.is_up().then_some(())?;
         let info = p.info.as_ref()?;
-        let (mask, mask2) = self.capability_masks(port).unwrap_or((0, 0));
-        let ext = if mask & 0x4000 != 0 {
-            info.link_speed_ext_active()
+        let (mask, mask2) = self.capability_masks(port).unwrap_or((PortCaps(0), PortCaps2(0)));
+        let ext = if mask.has(PortCaps::EXT_SPEEDS) {
+            info.link_speed_ext_active().code()
         } else {
             0
         };
-        let ext2 = if mask2 & 0x800 != 0 {
-            info.link_speed_ext2_active()
+        let ext2 = if mask2.has(PortCaps2::EXT_SPEEDS2) {
+            info.link_speed_ext_active2().code()
         } else {
             0
         };
         Some(LinkSpeed::from_codes(
-            info.link_speed_active(),
+            info.link_speed_active().code(),
             ext,
             ext2,
             p.fdr10(),
@@ -378,9 +376,9 @@ impl Topology {
                             self.learn_port_info(id.port(number), info, &mut changes);
                         }
                     }
-                    ExtendedPortInfo::ID => {
+                    MlnxExtPortInfo::ID => {
                         if let (Ok(info), Some(port)) = (
-                            ExtendedPortInfo::from_bytes(view.data()),
+                            MlnxExtPortInfo::from_bytes(view.data()),
                             self.port_mut(id.port((request.modifier & 0xFF) as u8)),
                         ) {
                             port.vendor = Some(info);

@@ -12,11 +12,7 @@ pub mod view;
 pub use num::Num;
 
 use crate::event::Event;
-use crate::fabric::{PortKey, Topology};
-use crate::port::Stamp;
-use view::{
-    DestinationRow, HeaderView, InFlightRow, LogLine, PortDetail, PortRow, TotalsView, TrafficRow,
-};
+use crate::fabric::Topology;
 
 /// The state of a session.
 #[derive(Debug, Default)]
