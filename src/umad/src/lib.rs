@@ -8,6 +8,7 @@ pub mod dump;
 mod errno;
 mod error;
 mod issm;
+mod pairs;
 mod port;
 mod select;
 pub mod strings;
@@ -23,6 +24,7 @@ pub use ca::{
 pub use errno::Errno;
 pub use error::{Access, Error, Result};
 pub use issm::IsSm;
+pub use pairs::{CaPair, MAX_DEVICES, MAX_PORTS};
 pub use port::{Agent, Port, Recv, Registration, Rmpp};
 pub use select::{PortId, Select};
 pub use sysfs::{ABI_VERSION, Gid, Sysfs, UmadDevice};
