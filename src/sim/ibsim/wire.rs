@@ -14,8 +14,6 @@ pub(super) const DATA_LEN: usize = 288;
 pub(super) const CTL_DATA: usize = 64;
 /// Longest name of a node to attach at; one more byte ends it.
 pub(super) const MAX_NODE_NAME: usize = 31;
-/// Data status of a MAD that the fabric gave back: ETIMEDOUT as Linux numbers it.
-pub(super) const UNDELIVERABLE: u32 = 110;
 
 const MAGIC: u32 = 0xdead_beef;
 
@@ -86,6 +84,7 @@ pub(super) fn decode_connect(data: &[u8; CTL_DATA]) -> (u32, String) {
 
 /// A received data message.
 pub(super) struct Data {
+    /// 0, or the errno with which the fabric gave the MAD back: 110, ETIMEDOUT.
     pub(super) status: u32,
     pub(super) from: Address,
     pub(super) mad: Mad,
@@ -214,7 +213,7 @@ mod tests {
         let mut raw = encode_data(1, &Address::smp(9), &mad);
         raw[16..20].copy_from_slice(&[0, 0, 0, 110]);
         let data = decode_data(&raw).unwrap();
-        assert_eq!(data.status, UNDELIVERABLE);
+        assert_eq!(data.status, 110);
         assert_eq!(data.mad.tid_low(), 5);
     }
 
