@@ -101,11 +101,7 @@ pub(super) fn encode_data(slot: u32, to: &Address, mad: &Mad) -> [u8; DATA_LEN] 
     put_ne32(&mut raw, 8, to.qpn.to_be());
     let own_qpn = u32::from(!mad.class().is_smp());
     put_ne32(&mut raw, 12, own_qpn.to_be());
-    for (to, from) in raw
-        .iter_mut()
-        .skip(24)
-        .zip((MAD_LEN as u64).to_be_bytes())
-    {
+    for (to, from) in raw.iter_mut().skip(24).zip((MAD_LEN as u64).to_be_bytes()) {
         *to = from;
     }
     for (to, from) in raw.iter_mut().skip(32).zip(mad.bytes()) {
@@ -188,10 +184,7 @@ mod tests {
         assert_eq!(raw[24..32], [0, 0, 0, 0, 0, 0, 1, 0]);
         assert_eq!(raw[32], 1);
         assert_eq!(raw[33], MgmtClass::Perf.code());
-        assert_eq!(
-            raw[40..48],
-            [0, 7, 0x22, 0x22, 0x33, 0x33, 0x44, 0x44]
-        );
+        assert_eq!(raw[40..48], [0, 7, 0x22, 0x22, 0x33, 0x33, 0x44, 0x44]);
 
         let mad = Mad::smp_dr(Method::Get, 0x11, 0, &[1], 9).unwrap();
         let raw = encode_data(0, &Address::directed(), &mad);
