@@ -28,4 +28,4 @@ pub use pairs::{CaPair, MAX_DEVICES, MAX_PORTS};
 pub use port::{Agent, Port, Recv, Registration, Rmpp};
 pub use select::{PortId, Select};
 pub use sysfs::{ABI_VERSION, Gid, Sysfs, UmadDevice};
-pub use wait::{MAX_WAIT, Ready, Waker, wait};
+pub use wait::{MAX_WAIT, Ready, Waker, wait, wait_fd};
