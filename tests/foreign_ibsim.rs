@@ -1,12 +1,17 @@
 //! The native ibsim client against ibsim, opensm and infiniband-diags.
 //!
 //! What smpquery, perfquery, saquery and opensm say of the same fabric is what must be read.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test; its harness is not the standard one"
+)]
 
 mod common;
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use common::client::{Client, get_dr, number};
 use common::fabric::FatTree;
 use common::foreign::{DIAGS, IBSIM, Need, OPENSM, main as run, trial};
 use common::ibsim::{IbsimFabric, Options, PATIENCE, dotted, wait_for};
@@ -14,9 +19,7 @@ use fabtop::mad::{
     Attribute, InformInfo, Mad, Method, MgmtClass, NodeDescription, NodeInfo, PathRecord,
     PortCounters, PortInfo, ReportedNotice, component,
 };
-use fabtop::port::{
-    Address, Agent, Arrival, LocalPort, MadPort, Outgoing, PortError, Source, Stamp,
-};
+use fabtop::port::{Address, Agent, Arrival, MadPort, Outgoing, PortError, Source, Stamp};
 use fabtop::sim::ibsim::{IbsimPort, Server};
 
 fn main() -> ExitCode {
@@ -39,91 +42,6 @@ fn main() -> ExitCode {
         trial("ended_server_is_gone_and_returns", &[IBSIM], gone),
         trial("udp_server", &[IBSIM], udp),
     ])
-}
-
-/// A client that asks and waits.
-struct Client {
-    port: IbsimPort,
-    start: Instant,
-    tid: u32,
-}
-
-impl Client {
-    fn new(port: IbsimPort) -> Client {
-        Client {
-            port,
-            start: Instant::now(),
-            tid: 0x1000,
-        }
-    }
-
-    fn now(&self) -> Stamp {
-        Stamp::ZERO + self.start.elapsed()
-    }
-
-    fn send(&mut self, addr: Address, mut mad: Mad, timeout_ms: u32) -> u32 {
-        self.tid += 1;
-        mad.set_tid(u64::from(self.tid));
-        let out = Outgoing {
-            addr,
-            mad,
-            timeout_ms,
-        };
-        self.port.send(self.now(), &out).unwrap();
-        self.tid
-    }
-
-    /// The next arrival that `wanted` accepts.
-    fn await_arrival(&mut self, what: &str, wanted: impl Fn(&Arrival) -> bool) -> Arrival {
-        let until = Instant::now() + PATIENCE;
-        loop {
-            match self.port.recv(self.now()).unwrap() {
-                Some(arrival) if wanted(&arrival) => return arrival,
-                Some(_) => {}
-                None => {
-                    assert!(Instant::now() < until, "waited in vain for {what}");
-                    std::thread::sleep(Duration::from_millis(1));
-                }
-            }
-        }
-    }
-
-    /// Sends a request and waits for its answer.
-    fn ask(&mut self, addr: Address, mad: Mad) -> Mad {
-        let what = mad.to_string();
-        let tid = self.send(addr, mad, 5_000);
-        let mine = |a: &Arrival| match a {
-            Arrival::Mad { mad, .. } => mad.is_response() && mad.tid_low() == tid,
-            Arrival::Unanswered { tid: t, .. } => *t == tid,
-            Arrival::Malformed { .. } => true,
-        };
-        match self.await_arrival(&what, mine) {
-            Arrival::Mad { mad, .. } => mad,
-            other => panic!("{what}: {other:?}"),
-        }
-    }
-
-    fn local(&mut self) -> LocalPort {
-        let now = self.now();
-        self.port.local(now).unwrap()
-    }
-
-    /// The SA, as the local port knows it.
-    fn sa(&mut self) -> Address {
-        let local = self.local();
-        Address::gmp(local.sm_lid, local.sm_sl, local.pkey_index.unwrap())
-    }
-}
-
-fn get_dr(attribute: u16, modifier: u32, path: &[u8]) -> Mad {
-    Mad::smp_dr(Method::Get, attribute, modifier, path, 0).unwrap()
-}
-
-fn number(text: &str) -> u64 {
-    match text.strip_prefix("0x") {
-        Some(hex) => u64::from_str_radix(hex, 16).unwrap(),
-        None => text.parse().unwrap(),
-    }
 }
 
 fn small(sm: bool) -> IbsimFabric {

@@ -11,7 +11,7 @@
 mod socket;
 mod wire;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
@@ -20,16 +20,13 @@ use crate::mad::{
     Attribute, MAD_LEN, Mad, Method, NodeInfo, NodeType, PKeyTable, PortInfo, SmInfo, SmState,
 };
 use crate::port::{
-    Address, Agent, AgentReport, Arrival, LocalPort, MadPort, Outgoing, PortError, Source, Stamp,
+    Address, Agent, AgentReport, Arrival, LocalPort, MadPort, Outgoing, Pending, PortError, Source,
+    Stamp, Waker,
 };
 
 pub use socket::Server;
 use socket::Socket;
 use wire::Ctl;
-
-/// The server's sockets hold about 166 datagrams each way and its one thread spins on a full
-/// one: more than this in flight can stop the whole fabric.
-const MAX_IN_FLIGHT: usize = 256;
 
 /// How long an answer on the control socket is waited for in all. A server that is there
 /// answers within microseconds, unless its console has it wait.
@@ -42,13 +39,6 @@ const BYE_PATIENCE: Duration = Duration::from_millis(200);
 const CTL_SLICE: Duration = Duration::from_millis(20);
 
 const FULL: &str = "all ten of its client slots are taken";
-
-/// A request that an answer is awaited for.
-#[derive(Clone, Copy, Debug)]
-struct Pending {
-    class: u8,
-    deadline: Stamp,
-}
 
 /// One attachment to a server: sockets and slot.
 #[derive(Debug)]
@@ -70,7 +60,7 @@ pub struct IbsimPort {
     link: Option<Link>,
     node_info: NodeInfo,
     port_guid: u64,
-    in_flight: HashMap<u32, Pending>,
+    pending: Pending,
     /// Drained while something else was waited for.
     backlog: VecDeque<Arrival>,
     sm_info_asked: u32,
@@ -114,7 +104,7 @@ impl IbsimPort {
             link: None,
             node_info: NodeInfo::new(),
             port_guid: 0,
-            in_flight: HashMap::new(),
+            pending: Pending::new(Pending::IBSIM_LIMIT),
             backlog: VecDeque::new(),
             sm_info_asked: 0,
         };
@@ -140,7 +130,7 @@ impl IbsimPort {
         if let Some(link) = self.link.take() {
             link.disconnect();
         }
-        self.in_flight.clear();
+        self.pending.clear();
         self.backlog.clear();
     }
 
@@ -211,7 +201,7 @@ impl IbsimPort {
             if mad.is_response() {
                 return None;
             }
-            self.in_flight.remove(&tid);
+            self.pending.settled(tid);
             return Some(Arrival::Unanswered {
                 tid,
                 class: mad.class().code(),
@@ -219,7 +209,7 @@ impl IbsimPort {
             });
         }
         if mad.is_response() {
-            self.in_flight.remove(&tid);
+            self.pending.settled(tid);
         } else if self.issm
             && mad.class().is_smp()
             && mad.method() == Method::Get
@@ -245,17 +235,6 @@ impl IbsimPort {
         {
             tracing::debug!(error = %e, "SMInfo not answered");
         }
-    }
-
-    fn expired(&mut self, now: Stamp) -> Option<Arrival> {
-        let (&tid, &Pending { class, .. }) =
-            self.in_flight.iter().find(|(_, p)| p.deadline <= now)?;
-        self.in_flight.remove(&tid);
-        Some(Arrival::Unanswered {
-            tid,
-            class,
-            errno: libc::ETIMEDOUT,
-        })
     }
 }
 
@@ -317,7 +296,7 @@ impl MadPort for IbsimPort {
             )));
         }
         let class = out.mad.class().code();
-        if out.timeout_ms > 0 && self.in_flight.len() >= MAX_IN_FLIGHT {
+        if out.timeout_ms > 0 && self.pending.is_full() {
             return Err(PortError::WouldBlock);
         }
         match link.send(&out.addr, &out.mad) {
@@ -338,8 +317,7 @@ impl MadPort for IbsimPort {
         }
         if out.timeout_ms > 0 {
             let deadline = now + Duration::from_millis(u64::from(out.timeout_ms));
-            self.in_flight
-                .insert(out.mad.tid_low(), Pending { class, deadline });
+            self.pending.sent(out.mad.tid_low(), class, deadline);
         }
         Ok(())
     }
@@ -358,7 +336,7 @@ impl MadPort for IbsimPort {
                         return Ok(Some(arrival));
                     }
                 }
-                Ok(None) => return Ok(self.expired(now)),
+                Ok(None) => return Ok(self.pending.expired(now)),
                 Err(e) if is_gone(&e) => {
                     self.close();
                     return Err(self.gone());
@@ -379,11 +357,23 @@ impl MadPort for IbsimPort {
         if !self.backlog.is_empty() {
             return Some(Stamp::ZERO);
         }
-        self.in_flight.values().map(|p| p.deadline).min()
+        self.pending.due()
     }
 
     fn fd(&self) -> Option<RawFd> {
         self.link.as_ref().map(|link| link.data.fd())
+    }
+
+    fn wait(&mut self, waker: &Waker, timeout: Duration) -> Result<(), PortError> {
+        let Some(link) = &self.link else {
+            return Err(self.gone());
+        };
+        if !self.backlog.is_empty() {
+            return Ok(());
+        }
+        let waited = umad::wait_fd(link.data.as_fd(), Some(waker), Some(timeout));
+        waited.map_err(|e| PortError::Other(e.to_string()))?;
+        Ok(())
     }
 
     fn reopen(&mut self) -> Result<(), PortError> {

@@ -3,7 +3,7 @@
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs, UdpSocket};
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr as UnixAddr, UnixDatagram};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -185,9 +185,13 @@ impl Socket {
     }
 
     pub(super) fn fd(&self) -> RawFd {
+        self.as_fd().as_raw_fd()
+    }
+
+    pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
-            Socket::Local(s) => s.as_raw_fd(),
-            Socket::Remote(s) => s.as_raw_fd(),
+            Socket::Local(s) => s.as_fd(),
+            Socket::Remote(s) => s.as_fd(),
         }
     }
 }

@@ -189,7 +189,7 @@ pub fn wait_fd(
         }
     }
     if fds[1].revents != 0 {
-        waker.is_some_and(Waker::take);
+        let _ = waker.is_some_and(Waker::take);
     }
     Ok(fds[0].revents != 0)
 }
