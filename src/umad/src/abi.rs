@@ -174,6 +174,9 @@ pub struct Header {
     pub addr: Address,
 }
 
+#[cfg(feature = "capi")]
+pub(crate) const ADDR_OFFSET: usize = 20;
+
 fn take<const N: usize>(buf: &[u8], at: usize) -> [u8; N] {
     let mut out = [0; N];
     if let Some(from) = buf.get(at..at + N) {

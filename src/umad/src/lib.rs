@@ -4,6 +4,8 @@
 mod abi;
 mod buffer;
 mod ca;
+#[cfg(feature = "capi")]
+mod capi;
 pub mod dump;
 mod errno;
 mod error;

@@ -44,7 +44,7 @@ pub enum Rmpp {
 }
 
 /// OUI that libibumad registers with where none is given (00:14:05).
-const DEFAULT_OUI: u32 = 0x00_1405;
+pub(crate) const DEFAULT_OUI: u32 = 0x00_1405;
 
 const FLAG_USER_RMPP: u32 = 1;
 
