@@ -13,6 +13,32 @@ pub(crate) const MAX_HEADER: usize = 64;
 /// Q_Key of QP1.
 pub const QP1_QKEY: u32 = 0x8001_0000;
 
+/// Where the data of a class begins, behind its RMPP and own header; `None` where the class
+/// cannot do RMPP.
+fn rmpp_data_offset(class: u8) -> Option<usize> {
+    match class {
+        0x03 => Some(56),
+        0x06 | 0x10 | 0x12 => Some(64),
+        0x30..=0x4f => Some(40),
+        _ => None,
+    }
+}
+
+/// How many bytes of this MAD have to be written, the missing ones as zeros.
+///
+/// The kernel takes less than a whole MAD, but some versions (before 6.1.165, 6.6.128, 6.12.75)
+/// corrupt memory when even the headers of the class are not all there. So a MAD is always sent
+/// whole. The length of an RMPP message (Active bit set) means something to its receiver and is
+/// kept, but never below those headers.
+pub(crate) fn padded_len(mad: &[u8]) -> usize {
+    let active = mad.get(26).is_some_and(|flags| flags & 1 != 0);
+    let class = mad.get(1).copied().unwrap_or(0);
+    match rmpp_data_offset(class) {
+        Some(offset) if active => mad.len().max(offset),
+        _ => mad.len().max(MAD_SIZE),
+    }
+}
+
 /// Which header a file carries in front of each MAD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Layout {
@@ -147,6 +173,9 @@ pub struct Header {
     /// The remote end.
     pub addr: Address,
 }
+
+#[cfg(feature = "capi")]
+pub(crate) const ADDR_OFFSET: usize = 20;
 
 fn take<const N: usize>(buf: &[u8], at: usize) -> [u8; N] {
     let mut out = [0; N];
@@ -417,6 +446,23 @@ mod tests {
         assert!(m.contains(64) && !m.contains(65) && !m.contains(200));
         // The response bit is not part of a method's number here.
         assert_eq!(MethodMask::of(&[0x81]), MethodMask::of(&[1]));
+    }
+
+    #[test]
+    fn never_shorter_than_is_safe() {
+        assert_eq!(padded_len(&[]), 256);
+        assert_eq!(padded_len(&[1; 24]), 256);
+        assert_eq!(padded_len(&[0; 300]), 300);
+        let mut sa = [0; 100];
+        sa[1] = 0x03;
+        assert_eq!(padded_len(&sa), 256, "no RMPP");
+        sa[26] = 1;
+        assert_eq!(padded_len(&sa), 100);
+        assert_eq!(padded_len(&sa[..30]), 56, "headers of the SA");
+        sa[1] = 0x30;
+        assert_eq!(padded_len(&sa[..30]), 40, "headers of a vendor class");
+        sa[1] = 0x04;
+        assert_eq!(padded_len(&sa), 256, "not an RMPP class");
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use crate::abi::{Address, AgentId, Grh, Header, Layout, MAD_SIZE, MAX_HEADER, Reply};
+use crate::abi::{Address, AgentId, Grh, Header, Layout, MAD_SIZE, MAX_HEADER, Reply, padded_len};
 use crate::dump;
 use crate::errno::Errno;
 use crate::error::{Error, Result};
@@ -141,7 +141,7 @@ impl Buffer {
         self.header.addr.pkey_index = index;
     }
 
-    /// Header and MAD as they go into one `write`: at least 256 bytes of MAD.
+    /// Header and MAD as they go into one `write`.
     pub(crate) fn prepare(
         &mut self,
         layout: Layout,
@@ -154,10 +154,9 @@ impl Buffer {
                 capacity: self.capacity(),
             });
         }
-        if len < MAD_SIZE {
-            self.raw[MAX_HEADER + len..MAX_HEADER + MAD_SIZE].fill(0);
-        }
-        let (start, total) = (MAX_HEADER - layout.header_len(), len.max(MAD_SIZE));
+        let total = padded_len(&self.raw[MAX_HEADER..MAX_HEADER + len]);
+        self.raw[MAX_HEADER + len..MAX_HEADER + total.max(len)].fill(0);
+        let start = MAX_HEADER - layout.header_len();
         let (timeout_ms, retries) = reply.to_fields();
         self.header = Header {
             agent_id: agent.0,

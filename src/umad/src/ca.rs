@@ -113,7 +113,7 @@ impl fmt::Display for PhysState {
 /// What a port's link is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum LinkLayer {
-    /// InfiniBand; also where the kernel does not say.
+    /// InfiniBand.
     InfiniBand,
     /// Ethernet: RoCE.
     Ethernet,
@@ -209,7 +209,7 @@ pub struct CaPort {
     pub rate_text: Option<String>,
     /// PortInfo.CapabilityMask.
     pub cap_mask: Option<u32>,
-    /// What the link is.
+    /// What the link is; `None` where the kernel does not say, which means InfiniBand.
     pub link_layer: Option<LinkLayer>,
     /// GID 0: subnet prefix and port GUID.
     pub gid: Option<[u8; 16]>,
@@ -232,7 +232,7 @@ impl CaPort {
 
     /// Whether the link is InfiniBand.
     pub fn is_infiniband(&self) -> bool {
-        self.link_layer == Some(LinkLayer::InfiniBand)
+        matches!(self.link_layer, None | Some(LinkLayer::InfiniBand))
     }
 
     /// Whether the port has no subnet management interface (QP0).

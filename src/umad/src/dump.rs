@@ -35,15 +35,17 @@ pub fn address(a: &Address) -> String {
     text
 }
 
+/// As `umad_dump` words a header before its address: one line.
+pub fn header(h: &Header) -> String {
+    format!(
+        "agent id {} status {:x} timeout {}",
+        h.agent_id, h.status, h.timeout_ms
+    )
+}
+
 /// As `umad_dump` words a header: agent, status, timeout, then the address.
 pub fn buffer(h: &Header) -> String {
-    format!(
-        "agent id {} status {:x} timeout {}\n{}",
-        h.agent_id,
-        h.status,
-        h.timeout_ms,
-        address(&h.addr)
-    )
+    format!("{}\n{}", header(h), address(&h.addr))
 }
 
 #[cfg(test)]

@@ -4,6 +4,8 @@
 mod abi;
 mod buffer;
 mod ca;
+#[cfg(feature = "capi")]
+mod capi;
 pub mod dump;
 mod errno;
 mod error;
@@ -29,3 +31,10 @@ pub use port::{Agent, Port, Recv, Registration, Rmpp};
 pub use select::{PortId, Select};
 pub use sysfs::{ABI_VERSION, Gid, Sysfs, UmadDevice};
 pub use wait::{MAX_WAIT, Ready, Waker, wait, wait_fd};
+
+/// The registration requests as the kernel takes them, unchecked. For tests of the kernel's own
+/// rules, most of which [`Registration`] cannot break.
+#[doc(hidden)]
+pub mod raw {
+    pub use crate::port::{RawRegistration, register_any, register_v1, register_v2};
+}

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use crate::abi::{Address, AgentId, Header, Layout, MAD_SIZE, MAX_HEADER, MethodMask, Reply};
+use crate::abi::{
+    Address, AgentId, Header, Layout, MAD_SIZE, MAX_HEADER, MethodMask, Reply, padded_len,
+};
 use crate::buffer::Buffer;
 use crate::errno::Errno;
 use crate::error::{Access, Error, Result};
@@ -42,7 +44,7 @@ pub enum Rmpp {
 }
 
 /// OUI that libibumad registers with where none is given (00:14:05).
-const DEFAULT_OUI: u32 = 0x00_1405;
+pub(crate) const DEFAULT_OUI: u32 = 0x00_1405;
 
 const FLAG_USER_RMPP: u32 = 1;
 
@@ -104,14 +106,15 @@ impl Registration {
 
 /// A registration as the request carries it, unchecked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RawRegistration {
-    pub(crate) qpn: u8,
-    pub(crate) class: u8,
-    pub(crate) version: u8,
-    pub(crate) methods: MethodMask,
-    pub(crate) rmpp_version: u8,
-    pub(crate) oui: u32,
-    pub(crate) flags: u32,
+#[allow(missing_docs, reason = "the kernel's own names")]
+pub struct RawRegistration {
+    pub qpn: u8,
+    pub class: u8,
+    pub version: u8,
+    pub methods: MethodMask,
+    pub rmpp_version: u8,
+    pub oui: u32,
+    pub flags: u32,
 }
 
 impl From<&Registration> for RawRegistration {
@@ -133,7 +136,7 @@ impl From<&Registration> for RawRegistration {
 }
 
 /// The old request: 28 bytes, no flags.
-pub(crate) fn register_v1(fd: Fd, r: &RawRegistration) -> std::result::Result<u32, Errno> {
+pub fn register_v1(fd: Fd, r: &RawRegistration) -> std::result::Result<u32, Errno> {
     let mut arg = sys::Arg([0; 28]);
     arg.0[4..20].copy_from_slice(&r.methods.to_longs());
     arg.0[20] = r.qpn;
@@ -147,7 +150,7 @@ pub(crate) fn register_v1(fd: Fd, r: &RawRegistration) -> std::result::Result<u3
 
 /// The newer request: 40 bytes. On EINVAL the kernel writes the flags it knows, if those were
 /// the trouble.
-pub(crate) fn register_v2(fd: Fd, r: &RawRegistration) -> std::result::Result<u32, (Errno, u32)> {
+pub fn register_v2(fd: Fd, r: &RawRegistration) -> std::result::Result<u32, (Errno, u32)> {
     let mut arg = sys::Arg([0; 40]);
     arg.0[4..8].copy_from_slice(&u32::from(r.qpn).to_ne_bytes());
     arg.0[8] = r.class;
@@ -163,10 +166,11 @@ pub(crate) fn register_v2(fd: Fd, r: &RawRegistration) -> std::result::Result<u3
 }
 
 /// The newer request, and the old one where the kernel does not know the newer (or a stand-in
-/// for it refuses it) and no flags are asked for.
-pub(crate) fn register_any(fd: Fd, r: &RawRegistration) -> std::result::Result<u32, (Errno, u32)> {
+/// for it refuses it) and no flags are asked for. An OUI of more than 24 bits is never passed to
+/// the old one, which would register another OUI.
+pub fn register_any(fd: Fd, r: &RawRegistration) -> std::result::Result<u32, (Errno, u32)> {
     match register_v2(fd, r) {
-        Err((Errno::ENOTTY | Errno::EINVAL, known)) if r.flags == 0 => {
+        Err((Errno::ENOTTY | Errno::EINVAL, known)) if r.flags == 0 && r.oui >> 24 == 0 => {
             register_v1(fd, r).map_err(|e| (e, known))
         }
         other => other,
@@ -188,6 +192,24 @@ enum Got {
     Nothing,
     Mad,
     TooSmall { needed: usize },
+}
+
+/// Opens a umad device and settles its layout: (descriptor, layout, simulated).
+pub(crate) fn open_fd(sysfs: &Sysfs, umad: u32) -> Result<(Fd, Layout, bool)> {
+    let abi = sysfs.abi_version()?;
+    let fd = open_device(&sysfs.umad_path(umad), libc::O_RDWR | libc::O_NONBLOCK)?;
+    let simulated = !sys::is_kernel_fd(fd);
+    // A simulator accepts ENABLE_PKEY and changes nothing.
+    let layout = if simulated {
+        Layout::Old
+    } else if abi > crate::sysfs::ABI_VERSION
+        || sys::ioctl_none(fd, sys::request::ENABLE_PKEY).is_ok()
+    {
+        Layout::New
+    } else {
+        Layout::Old
+    };
+    Ok((fd, layout, simulated))
 }
 
 /// Opens a device file, and explains a refusal.
@@ -332,20 +354,7 @@ impl Port {
     pub fn open_id(sysfs: &Sysfs, id: PortId) -> Result<Self> {
         let span = tracing::debug_span!("umad_open", port = %id, umad = id.umad);
         let _in = span.enter();
-        let abi = sysfs.abi_version()?;
-        let path = sysfs.umad_path(id.umad);
-        let fd = open_device(&path, libc::O_RDWR | libc::O_NONBLOCK)?;
-        let simulated = !sys::is_kernel_fd(fd);
-        // A simulator accepts ENABLE_PKEY and changes nothing.
-        let layout = if simulated {
-            Layout::Old
-        } else if abi > crate::sysfs::ABI_VERSION
-            || sys::ioctl_none(fd, sys::request::ENABLE_PKEY).is_ok()
-        {
-            Layout::New
-        } else {
-            Layout::Old
-        };
+        let (fd, layout, simulated) = open_fd(sysfs, id.umad)?;
         tracing::debug!(fd, ?layout, simulated, "opened");
         Ok(Self {
             inner: Arc::new(Inner {
@@ -454,16 +463,18 @@ impl Port {
     /// Sends one MAD, or with kernel RMPP a whole message.
     ///
     /// The kernel replaces the upper 32 bits of a request's transaction ID, so match replies on
-    /// the lower ones. Shorter MADs are padded with zeros to 256 bytes: some kernels corrupt
-    /// memory on shorter ones. Allocates only for a message beyond 256 bytes.
+    /// the lower ones. Shorter MADs are padded with zeros to 256 bytes, since some kernels corrupt
+    /// memory on shorter ones; only an RMPP message keeps its length down to the start of its
+    /// class's data, because that length is what the receiver sees. Allocates only for a message
+    /// beyond 256 bytes.
     pub fn send(&self, agent: AgentId, to: &Address, mad: &[u8], reply: Reply) -> Result<()> {
         let header = self.inner.layout.header_len();
-        let head = self.header(agent, to, mad.len(), reply);
+        let head = self.header(agent, to, padded_len(mad), reply);
         if mad.len() <= MAD_SIZE {
             let mut packet = [0; MAX_HEADER + MAD_SIZE];
             packet[..MAX_HEADER].copy_from_slice(&head);
             packet[header..header + mad.len()].copy_from_slice(mad);
-            self.write(agent, &packet[..header + MAD_SIZE], reply)
+            self.write(agent, &packet[..header + padded_len(mad)], reply)
         } else {
             let mut packet = Vec::with_capacity(header + mad.len());
             packet.extend_from_slice(&head[..header]);
@@ -474,7 +485,7 @@ impl Port {
 
     fn header(&self, agent: AgentId, to: &Address, len: usize, reply: Reply) -> [u8; MAX_HEADER] {
         let (timeout_ms, retries) = reply.to_fields();
-        let total = self.inner.layout.header_len() + len.max(MAD_SIZE);
+        let total = self.inner.layout.header_len() + len;
         Header {
             agent_id: agent.0,
             status: 0,
@@ -487,7 +498,7 @@ impl Port {
     }
 
     /// Sends the first `len` bytes of a buffer's MAD to the buffer's address, without a copy.
-    /// Less than 256 bytes are sent as 256, the rest zero.
+    /// Padded as in [`send`](Self::send).
     pub fn send_buffer(
         &self,
         agent: AgentId,

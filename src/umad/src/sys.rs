@@ -26,6 +26,18 @@ pub(crate) fn set_errno(e: Errno) {
     unsafe { *libc::__errno_location() = e.0 };
 }
 
+// C programs cancel threads that wait in these calls (pthread_cancel), and glibc unwinds the
+// stack then, through this crate's frames when they run on its C face. The libc crate declares
+// them as never unwinding.
+unsafe extern "C-unwind" {
+    #[link_name = "read"]
+    fn c_read(fd: c_int, buf: *mut c_void, len: usize) -> isize;
+    #[link_name = "write"]
+    fn c_write(fd: c_int, buf: *const c_void, len: usize) -> isize;
+    #[link_name = "poll"]
+    fn c_poll(fds: *mut libc::pollfd, n: libc::nfds_t, timeout_ms: c_int) -> c_int;
+}
+
 fn c_path(path: &Path) -> Result<CString, Errno> {
     CString::new(path.as_os_str().as_bytes()).map_err(|_| Errno(libc::EINVAL))
 }
@@ -50,19 +62,29 @@ pub(crate) fn close(fd: Fd) {
 /// both become the same error.
 pub(crate) fn read(fd: Fd, buf: &mut [u8]) -> Result<usize, Errno> {
     // SAFETY: pointer and length are those of one live, writable slice.
-    let n = unsafe { libc::read(fd, buf.as_mut_ptr().cast::<c_void>(), buf.len()) };
+    unsafe { read_raw(fd, buf.as_mut_ptr(), buf.len()) }
+}
+
+/// The same into memory that need not be initialized.
+///
+/// # Safety
+///
+/// `buf` points to `len` writable bytes that nothing else uses during the call.
+pub(crate) unsafe fn read_raw(fd: Fd, buf: *mut u8, len: usize) -> Result<usize, Errno> {
+    // SAFETY: as the caller promises.
+    let n = unsafe { c_read(fd, buf.cast::<c_void>(), len) };
     match n {
         -1 => Err(errno()),
         n if n < 0 => Err(Errno(c_int::try_from(-n).unwrap_or(libc::EIO))),
         // Never more than was asked for, whatever a replaced `read` claims.
-        n => Ok(usize::try_from(n).unwrap_or(0).min(buf.len())),
+        n => Ok(usize::try_from(n).unwrap_or(0).min(len)),
     }
 }
 
 /// `write(2)`.
 pub(crate) fn write(fd: Fd, buf: &[u8]) -> Result<usize, Errno> {
     // SAFETY: pointer and length are those of one live slice.
-    let n = unsafe { libc::write(fd, buf.as_ptr().cast::<c_void>(), buf.len()) };
+    let n = unsafe { c_write(fd, buf.as_ptr().cast::<c_void>(), buf.len()) };
     usize::try_from(n).map_err(|_| errno())
 }
 
@@ -70,7 +92,7 @@ pub(crate) fn write(fd: Fd, buf: &[u8]) -> Result<usize, Errno> {
 pub(crate) fn poll(fds: &mut [libc::pollfd], timeout_ms: c_int) -> Result<usize, Errno> {
     let n = libc::nfds_t::try_from(fds.len()).unwrap_or(0);
     // SAFETY: pointer and count are those of one live, writable slice of pollfd.
-    let rc = unsafe { libc::poll(fds.as_mut_ptr(), n, timeout_ms) };
+    let rc = unsafe { c_poll(fds.as_mut_ptr(), n, timeout_ms) };
     usize::try_from(rc).map_err(|_| errno())
 }
 

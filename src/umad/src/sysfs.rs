@@ -228,7 +228,7 @@ impl Sysfs {
             rate_mbps: rate_text.as_deref().and_then(mbps),
             rate_text,
             cap_mask: attribute(&dir, "cap_mask", f, |t| Some(to_u32(t))),
-            link_layer: Some(link_layer(&dir)),
+            link_layer: link_layer(&dir),
             gid: attribute(&dir, "gids/0", f, gid),
             ..CaPort::default()
         };
@@ -421,13 +421,13 @@ fn gid(text: &str) -> Option<[u8; 16]> {
     Some(out)
 }
 
-/// A kernel without this file knows only InfiniBand.
-fn link_layer(dir: &Path) -> LinkLayer {
-    match read(&dir.join("link_layer")).as_deref() {
-        Ok("InfiniBand" | "IB") | Err(_) => LinkLayer::InfiniBand,
-        Ok("Ethernet") => LinkLayer::Ethernet,
-        Ok(other) => LinkLayer::Other(other.to_owned()),
-    }
+/// A kernel without this file knows only InfiniBand, so its absence is no fault.
+fn link_layer(dir: &Path) -> Option<LinkLayer> {
+    Some(match read(&dir.join("link_layer")).ok()?.as_str() {
+        "InfiniBand" | "IB" => LinkLayer::InfiniBand,
+        "Ethernet" => LinkLayer::Ethernet,
+        other => LinkLayer::Other(other.to_owned()),
+    })
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! Enumeration, tolerance and the choice of a default, on trees of files made here. The rules
 //! are those of the umad man pages; the values are what kernels print.
 
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
 use std::fs;
 use std::path::Path;
 
