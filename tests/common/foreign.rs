@@ -67,10 +67,19 @@ pub fn find_shim() -> Option<PathBuf> {
 /// A test that needs `needs`.
 pub fn trial(name: &str, needs: &[Need], test: fn()) -> Trial {
     let missing: Vec<String> = needs.iter().filter_map(|n| n.missing()).collect();
-    if missing.is_empty() {
+    let missing = (!missing.is_empty()).then(|| missing.join(", "));
+    trial_unless(missing, name, test)
+}
+
+/// A test that cannot run for the reason given, if there is one.
+pub fn trial_unless(
+    missing: Option<String>,
+    name: &str,
+    test: impl FnOnce() + Send + 'static,
+) -> Trial {
+    let Some(why) = missing else {
         return Trial::test(name, move || run(test));
-    }
-    let why = missing.join(", ");
+    };
     let required = env::var_os("FABTOP_REQUIRE_FOREIGN").is_some_and(|v| v == "1");
     let fails = format!("FABTOP_REQUIRE_FOREIGN=1, but {why}");
     Trial::test(name, move || Err(Failed::from(fails)))
@@ -78,7 +87,7 @@ pub fn trial(name: &str, needs: &[Need], test: fn()) -> Trial {
         .with_ignored_flag(!required)
 }
 
-fn run(test: fn()) -> Result<(), Failed> {
+fn run(test: impl FnOnce()) -> Result<(), Failed> {
     catch_unwind(AssertUnwindSafe(test)).map_err(|cause| {
         let text = cause
             .downcast_ref::<String>()
