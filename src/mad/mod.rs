@@ -35,6 +35,8 @@
 pub mod attr;
 mod build;
 mod common;
+#[cfg(test)]
+mod foreign;
 mod gid;
 mod header;
 pub mod names;

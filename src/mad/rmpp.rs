@@ -102,7 +102,7 @@ impl Header {
 /// Data bytes a segment carries.
 pub const SEGMENT_DATA: usize = 200;
 /// Bytes of the SA header that PayloadLength counts besides the data.
-const SA_HEAD: usize = 20;
+pub(crate) const SA_HEAD: usize = 20;
 
 impl Header {
     /// The first segment's header of a message with that many data bytes.
