@@ -2,7 +2,6 @@
 //! arbitrary bytes, and captures of the usual tools talking to ibsim and
 //! opensm, with what those tools printed.
 
-use super::attr::{AttributeInfo, Fields};
 use super::*;
 
 /// A case of a test data file: name, bytes, printed lines.

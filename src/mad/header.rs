@@ -120,6 +120,9 @@ both! {
     /// Length in bytes as received or made; a reply of the SA may have any.
     fn len(&self) -> usize { self.0.len() }
 
+    /// Never: a MAD has a header.
+    fn is_empty(&self) -> bool { self.0.is_empty() }
+
     /// RMPP header, for classes that have one.
     fn rmpp(&self) -> Option<rmpp::Header> { rmpp::Header::of(&MadView(self.0)) }
 }
@@ -211,6 +214,10 @@ impl fmt::Display for MadView<'_> {
 }
 
 #[derive(Clone)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "inline on purpose: no allocation a MAD"
+)]
 enum Body {
     Inline { len: u16, bytes: [u8; MAD_LEN] },
     Boxed(Box<[u8]>),
@@ -291,11 +298,6 @@ impl Mad {
             }
             Body::Boxed(bytes) => bytes,
         }
-    }
-
-    /// Never: a MAD has a header.
-    pub fn is_empty(&self) -> bool {
-        false
     }
 
     /// See [`MadView::data`].

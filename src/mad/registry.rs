@@ -1,7 +1,6 @@
 //! Every declared attribute, for what is done without knowing the type:
 //! traces, detail views, blanking of secrets.
 
-use super::attr::{Attribute, AttributeInfo, Fields};
 use super::*;
 
 macro_rules! registry {
@@ -23,6 +22,19 @@ macro_rules! registry {
                     cut: usize,
                 ) {
                     $( $name::fuzz(&a, &b, cut); )*
+                }
+            }
+
+            #[test]
+            fn names_are_unique_in_an_attribute() {
+                for info in ALL {
+                    let bytes = [0; LONGEST];
+                    let mut names: Vec<_> =
+                        Fields::new(info.fields, &bytes).map(|field| field.name()).collect();
+                    let all = names.len();
+                    names.sort();
+                    names.dedup();
+                    assert_eq!(names.len(), all, "{}", info.name);
                 }
             }
 

@@ -205,6 +205,10 @@ pub enum Refused {
 
 /// What became of a MAD given to a [`Reassembler`].
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "returned once a MAD and taken apart at once"
+)]
 pub enum Outcome {
     /// It is whole: itself, or the message it completed.
     Whole(Mad),

@@ -8,10 +8,9 @@
 
 use std::ops::Range;
 
-use super::attr::Attribute;
-use super::attr::{Field, Show};
+use super::field::{Field, Show};
 use super::rmpp::SEGMENT_DATA;
-use super::{MAD_LEN, Mad, MadView, MgmtClass, Notice, data_offset, registry};
+use super::{Attribute, MAD_LEN, Mad, MadView, MgmtClass, Notice, data_offset, registry};
 
 /// A notice that reports a wrong key, with that key in it.
 struct KeyNotice {
