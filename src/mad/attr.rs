@@ -1,7 +1,7 @@
 //! What an attribute is: a table of fields over a fixed number of bytes, and
 //! the macro that declares one.
 //!
-//! A field is written down once, in [`attribute!`]: from it come the typed
+//! A field is written down once, in the `attribute!` macro: from it come the typed
 //! getter and setter, the row in the field list that detail views, JSON and
 //! traces print, its secrecy, and its fuzz test.
 

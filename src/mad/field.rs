@@ -112,7 +112,12 @@ impl Field {
     /// The value in an attribute's bytes, secrets shown.
     pub fn reveal<'a>(&self, bytes: &'a [u8], index: usize) -> Value<'a> {
         let width = self.width / self.count.max(1);
-        let bit = self.bit + index * width;
+        // An index that is not there reads as zero, like all missing bytes.
+        let bit = if index < self.count {
+            self.bit + index * width
+        } else {
+            bytes.len() * 8
+        };
         let octets = || bytes.get(bit / 8..(bit + width) / 8).unwrap_or_default();
         match self.show {
             Show::Dec => Value::Number(get_bits(bytes, bit, width)),

@@ -345,7 +345,7 @@ impl Mad {
     }
 
     /// Puts an attribute at the class's data offset. The attribute ID is the
-    /// caller's: [`Mad::request`]'s builders took it.
+    /// caller's: the builders took it.
     pub fn set_data<A: Attribute>(&mut self, attribute: &A) -> &mut Self {
         self.set_data_bytes(attribute.bytes())
     }

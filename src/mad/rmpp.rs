@@ -112,7 +112,7 @@ impl Header {
         Header {
             version: 1,
             kind: Type::Data,
-            resp_time: 0x1f,
+            resp_time: 0,
             flags: if segments == 1 {
                 flags | Flags::LAST
             } else {
