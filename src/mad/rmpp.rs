@@ -102,7 +102,7 @@ impl Header {
 /// Data bytes a segment carries.
 pub const SEGMENT_DATA: usize = 200;
 /// Bytes of the SA header that PayloadLength counts besides the data.
-const SA_HEAD: usize = 20;
+pub(crate) const SA_HEAD: usize = 20;
 
 impl Header {
     /// The first segment's header of a message with that many data bytes.
@@ -112,7 +112,7 @@ impl Header {
         Header {
             version: 1,
             kind: Type::Data,
-            resp_time: 0x1f,
+            resp_time: 0,
             flags: if segments == 1 {
                 flags | Flags::LAST
             } else {
@@ -205,6 +205,10 @@ pub enum Refused {
 
 /// What became of a MAD given to a [`Reassembler`].
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "returned once a MAD and taken apart at once"
+)]
 pub enum Outcome {
     /// It is whole: itself, or the message it completed.
     Whole(Mad),
