@@ -122,7 +122,10 @@ impl Outlet {
         match sent {
             Ok(()) => {}
             Err(TrySendError::Full(())) => {
-                let first = batch.events.first().map_or((0, Stamp::ZERO), |e| (e.seq, e.at));
+                let first = batch
+                    .events
+                    .first()
+                    .map_or((0, Stamp::ZERO), |e| (e.seq, e.at));
                 let (count, ..) = self.lost.get_or_insert((0, first.0, first.1));
                 *count += batch.events.len() as u64;
             }

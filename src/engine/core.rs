@@ -13,9 +13,7 @@ use super::table::Table;
 use crate::command::Command;
 use crate::event::{Event, Opened, Pace, Sent, Settings, Severity, SweepKind, What};
 use crate::fabric::{NodeId, PortKey, Target, Topology};
-use crate::port::{
-    Agent, AgentReport, Arrival, LocalPort, Outgoing, PortError, Source, Stamp,
-};
+use crate::port::{Agent, AgentReport, Arrival, LocalPort, Outgoing, PortError, Source, Stamp};
 
 /// How often a removed device is looked for.
 const REOPEN: Duration = Duration::from_secs(1);
@@ -26,6 +24,7 @@ const UNSOLICITED_HELD: u32 = 10;
 
 /// What a driver tells the core.
 #[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant)] // MADs are the common case and live inline on purpose
 pub enum Input {
     /// Something came in.
     Arrival(Arrival),
@@ -279,7 +278,10 @@ impl Core {
         sooner(self.delayed.first_key_value().map(|((at, _), _)| *at));
         for lane in Lane::ALL {
             let share = self.share_ref(lane);
-            let reply = self.replies.get(lane as usize).is_some_and(|r| !r.is_empty());
+            let reply = self
+                .replies
+                .get(lane as usize)
+                .is_some_and(|r| !r.is_empty());
             if reply || (self.can_ask(lane) && self.has_work(lane)) {
                 sooner(Some(share.free_at()));
             }
@@ -389,7 +391,11 @@ impl Core {
 
     /// One more unsolicited arrival: whether an event tells of it.
     pub(super) fn admit_unsolicited(&mut self) -> bool {
-        let limit = if self.held { UNSOLICITED_HELD } else { UNSOLICITED };
+        let limit = if self.held {
+            UNSOLICITED_HELD
+        } else {
+            UNSOLICITED
+        };
         self.unsolicited += 1;
         let admitted = self.unsolicited <= limit;
         self.folded += u32::from(!admitted);
@@ -555,7 +561,8 @@ impl Core {
         while let Some((tid, pending)) = self.table.expired(self.now) {
             self.unanswered(tid, pending);
         }
-        if self.next_tick <= self.now {
+        let ticked = self.next_tick <= self.now;
+        if ticked {
             self.tick();
         }
         if let Some(by) = self.closing {
@@ -577,6 +584,9 @@ impl Core {
             self.share(job.lane()).push(job);
         }
         if self.is_live() {
+            if ticked && self.discovery_only_waits() {
+                self.start_counting();
+            }
             self.run_loops();
             self.run_probes();
             self.run_rereads();
@@ -614,7 +624,14 @@ impl Core {
     /// Says the pace if what is in force changed.
     pub(super) fn pace_changed(&mut self) {
         let pace = self.current_pace();
-        let force = |p: &Pace| (p.smp_window, p.gmp_window, p.interval_ns, p.sweep_interval_ns);
+        let force = |p: &Pace| {
+            (
+                p.smp_window,
+                p.gmp_window,
+                p.interval_ns,
+                p.sweep_interval_ns,
+            )
+        };
         if force(&pace) != force(&self.pace) {
             self.emit_pace();
         }

@@ -28,7 +28,7 @@ mod feed;
 mod job;
 mod nodes;
 mod notice;
-// mod real;
+mod real;
 mod sa;
 mod send;
 mod sweep;
@@ -39,9 +39,9 @@ mod walk;
 #[cfg(test)]
 mod tests;
 
-pub use self::core::{Core, Input, Output};
 pub use self::batch::Sinks;
-// pub use self::real::{Commander, Handle, start};
+pub use self::core::{Core, Input, Output};
+pub use self::real::{Commander, Handle, start};
 pub use self::virt::Virtual;
 
 use crate::event::Settings;

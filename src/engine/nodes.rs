@@ -37,10 +37,7 @@ pub(super) enum Pma {
     /// The question is on its way.
     Asked,
     /// The capability masks; zero if it would not tell.
-    Known {
-        caps: ClassCaps,
-        caps2: ClassCaps2,
-    },
+    Known { caps: ClassCaps, caps2: ClassCaps2 },
 }
 
 impl Pma {

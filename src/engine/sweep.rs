@@ -363,9 +363,10 @@ impl Core {
         let limited = self.local.as_ref().is_some_and(|l| l.pkey_limited);
         let usable = self.has_agent(Agent::Perf) && self.config.counters;
         let mut skipped = 0;
-        let nodes = self.topology.nodes().filter(|node| {
-            usable && node.present && (!limited || node.kind == NodeKind::Switch)
-        });
+        let nodes = self
+            .topology
+            .nodes()
+            .filter(|node| usable && node.present && (!limited || node.kind == NodeKind::Switch));
         let plan = interleave(nodes.filter_map(|node| {
             if self.is_skipped(node.id, Lane::Gmp) {
                 skipped += 1;
@@ -395,7 +396,11 @@ impl Core {
 
     fn requests_per_port(&self, id: NodeId) -> usize {
         let pma = self.nodes.get(&id).map_or(Pma::Unknown, |n| n.pma);
-        if pma.wide() && !pma.wide_errors() { 2 } else { 1 }
+        if pma.wide() && !pma.wide_errors() {
+            2
+        } else {
+            1
+        }
     }
 
     /// Takes the next port of a lane's plan and asks about it. False if there is none.
@@ -579,14 +584,14 @@ impl Core {
         true
     }
 
-    /// Only silent nodes hold up the discovery: counters need not wait for them.
-    pub(super) fn discovery_only_waits(&mut self) -> bool {
-        let all_late = self
-            .table
-            .iter()
-            .filter(|p| p.job.lane() == Lane::Smp)
-            .all(|p| p.job.attempt > 1 || self.now.since(p.sent) > STRAGGLER);
-        all_late && self.share_ref(Lane::Smp).waiting() == 0
+    /// The first discovery goes on, and only silent nodes hold it up: counters need not wait.
+    pub(super) fn discovery_only_waits(&self) -> bool {
+        self.loops.is_running(SweepKind::Discovery)
+            && self.loops.get(SweepKind::Counters).next.is_none()
+            && self.share_ref(Lane::Smp).waiting() == 0
+            && self.table.iter().all(|p| {
+                p.job.lane() != Lane::Smp || p.job.attempt > 1 || self.now.since(p.sent) > STRAGGLER
+            })
     }
 
     fn end(&mut self, kind: SweepKind) {
@@ -635,10 +640,6 @@ impl Core {
         if it.next.is_none() {
             it.next = Some(now);
         }
-    }
-
-    pub(super) fn is_counting(&self) -> bool {
-        self.loops.get(SweepKind::Counters).next.is_some()
     }
 }
 

@@ -83,9 +83,10 @@ impl Core {
                 }
             }
         }
-        let fresh = changes.list.iter().any(|c| {
-            matches!(c, Change::NodeAppeared(n) | Change::NodeReturned(n) if *n == id)
-        });
+        let fresh = changes
+            .list
+            .iter()
+            .any(|c| matches!(c, Change::NodeAppeared(n) | Change::NodeReturned(n) if *n == id));
         if fresh {
             self.forget_back_off(id);
             let node = self.nodes.entry(id).or_default();
