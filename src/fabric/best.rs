@@ -76,7 +76,11 @@ impl Ability {
             (2, LinkSpeed::Edr),
             (1, LinkSpeed::Fdr),
         ];
-        let basic = [(4, LinkSpeed::Qdr), (2, LinkSpeed::Ddr), (1, LinkSpeed::Sdr)];
+        let basic = [
+            (4, LinkSpeed::Qdr),
+            (2, LinkSpeed::Ddr),
+            (1, LinkSpeed::Sdr),
+        ];
         let highest = |mask: u8, table: &[(u8, LinkSpeed)]| {
             table.iter().find(|(bit, _)| mask & bit != 0).map(|t| t.1)
         };
@@ -120,7 +124,8 @@ pub fn below_best(topology: &Topology, key: PortKey) -> Below {
         let near = topology.node(key.node)?;
         let port = near.port(key.port)?;
         let peer = port.peer?;
-        let both = Ability::of(near, key.port)?.and(Ability::of(topology.node(peer.node)?, peer.port)?);
+        let both =
+            Ability::of(near, key.port)?.and(Ability::of(topology.node(peer.node)?, peer.port)?);
         Some(Below::of(port.width()?, near.speed(key.port)?, both))
     };
     look().unwrap_or_default()
@@ -141,29 +146,54 @@ mod tests {
     #[test]
     fn a_link_at_its_best_is_not_flagged() {
         let both = NDR_4X.and(NDR_4X);
-        assert_eq!(Below::of(LinkWidth::X4, LinkSpeed::Ndr, both), Below::default());
+        assert_eq!(
+            Below::of(LinkWidth::X4, LinkSpeed::Ndr, both),
+            Below::default()
+        );
     }
 
     #[test]
     fn the_weaker_end_sets_the_best() {
         // An EDR adapter (FDR and EDR, 1x and 4x) on an NDR switch: EDR is all there can be.
-        let edr = Ability { widths: 3, ext: 3, ..NDR_4X };
+        let edr = Ability {
+            widths: 3,
+            ext: 3,
+            ..NDR_4X
+        };
         let both = NDR_4X.and(edr);
         assert!(!Below::of(LinkWidth::X4, LinkSpeed::Edr, both).any());
         let below = Below::of(LinkWidth::X1, LinkSpeed::Qdr, both);
-        assert_eq!((below.width, below.speed), (Some(LinkWidth::X4), Some(LinkSpeed::Edr)));
+        assert_eq!(
+            (below.width, below.speed),
+            (Some(LinkWidth::X4), Some(LinkSpeed::Edr))
+        );
     }
 
     #[test]
     fn two_lanes_are_below_four_though_their_bit_is_higher() {
-        assert_eq!(Below::of(LinkWidth::X2, LinkSpeed::Ndr, NDR_4X).width, Some(LinkWidth::X4));
+        assert_eq!(
+            Below::of(LinkWidth::X2, LinkSpeed::Ndr, NDR_4X).width,
+            Some(LinkWidth::X4)
+        );
     }
 
     #[test]
     fn fdr10_counts_above_qdr_and_only_if_both_ends_have_it() {
-        let qdr = Ability { widths: 3, basic: 7, fdr10: true, ext: 0, ext2: 0 };
-        assert_eq!(Below::of(LinkWidth::X4, LinkSpeed::Qdr, qdr).speed, Some(LinkSpeed::Fdr10));
-        let one = qdr.and(Ability { fdr10: false, ..qdr });
+        let qdr = Ability {
+            widths: 3,
+            basic: 7,
+            fdr10: true,
+            ext: 0,
+            ext2: 0,
+        };
+        assert_eq!(
+            Below::of(LinkWidth::X4, LinkSpeed::Qdr, qdr).speed,
+            Some(LinkSpeed::Fdr10)
+        );
+        let one = qdr.and(Ability {
+            fdr10: false,
+            ..qdr
+        });
         assert!(!Below::of(LinkWidth::X4, LinkSpeed::Qdr, one).any());
         // An extended speed is checked first.
         assert_eq!(Ability { ext: 1, ..qdr }.speed(), Some(LinkSpeed::Fdr));
@@ -177,6 +207,14 @@ mod tests {
     #[test]
     fn unknown_codes_are_never_below() {
         assert!(!Below::of(LinkWidth::Unknown(3), LinkSpeed::Unknown, NDR_4X).any());
-        assert_eq!(Ability { ext: 0x10, basic: 8, ..Ability::default() }.speed(), None);
+        assert_eq!(
+            Ability {
+                ext: 0x10,
+                basic: 8,
+                ..Ability::default()
+            }
+            .speed(),
+            None
+        );
     }
 }

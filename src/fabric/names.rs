@@ -64,7 +64,7 @@ fn is_harmful(c: char) -> bool {
             | '\u{FE00}'..='\u{FE0F}'     // variation selectors
             | '\u{FEFF}'                  // byte order mark
             | '\u{FFF9}'..='\u{FFFB}'     // interlinear annotation
-            | '\u{E0000}'..='\u{E0FFF}')  // tags
+            | '\u{E0000}'..='\u{E0FFF}') // tags
 }
 
 /// A line of a node-name-map that could not be used.

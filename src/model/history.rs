@@ -118,13 +118,18 @@ impl History {
 
     /// The samples, oldest first.
     pub fn samples(&self) -> impl Iterator<Item = Sample> + '_ {
-        let (old, new) = self.ring.split_at((self.head as usize).min(self.ring.len()));
+        let (old, new) = self
+            .ring
+            .split_at((self.head as usize).min(self.ring.len()));
         new.iter().chain(old).copied().take(self.len as usize)
     }
 
     /// The greater of both directions, oldest first; gaps up to `now` included.
     pub fn utilisation(&self, now: Stamp) -> Vec<f32> {
-        let gaps = self.steps(now).saturating_sub(1).min(self.ring.len() as u64) as usize;
+        let gaps = self
+            .steps(now)
+            .saturating_sub(1)
+            .min(self.ring.len() as u64) as usize;
         let mut all: Vec<f32> = self.samples().map(Sample::greater).collect();
         all.resize(all.len() + gaps, f32::NAN);
         let over = all.len().saturating_sub(self.ring.len());

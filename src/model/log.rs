@@ -143,7 +143,10 @@ impl EventLog {
             return false;
         };
         if at.since(storm.since) > STORM_WINDOW {
-            *storm = Storm { since: at, lines: 0 };
+            *storm = Storm {
+                since: at,
+                lines: 0,
+            };
         }
         storm.lines += 1;
         storm.lines > STORM_LINES

@@ -79,13 +79,22 @@ impl Names {
         if first_twin || clash {
             // Everyone is named anew, with as many digits as it takes.
             loop {
-                group.tails = group.members.iter().map(|m| tail(*m, group.digits)).collect();
+                group.tails = group
+                    .members
+                    .iter()
+                    .map(|m| tail(*m, group.digits))
+                    .collect();
                 if group.tails.len() == group.members.len() || group.digits >= 16 {
                     break;
                 }
                 group.digits += 4;
             }
-            renamed.extend(group.members.iter().map(|m| (*m, shown(base, *m, group.digits))));
+            renamed.extend(
+                group
+                    .members
+                    .iter()
+                    .map(|m| (*m, shown(base, *m, group.digits))),
+            );
         } else {
             renamed.push((id, shown(base, id, group.digits)));
         }
@@ -141,12 +150,18 @@ mod tests {
         assert_eq!(shown[&0xa_0001], "leaf (..0001)");
         assert_eq!(shown[&0xa_0002], "leaf (..0002)");
         // Four digits are no longer enough: everyone gets eight.
-        apply(&mut shown, names.assign(NodeId::new(0xb_0001), None, "leaf"));
+        apply(
+            &mut shown,
+            names.assign(NodeId::new(0xb_0001), None, "leaf"),
+        );
         assert_eq!(shown[&0xa_0002], "leaf (..000a0002)");
         assert_eq!(shown[&0xb_0001], "leaf (..000b0001)");
         // The last one of the name is plain again.
         apply(&mut shown, names.remove(NodeId::new(0xa_0001), "leaf"));
-        apply(&mut shown, names.assign(NodeId::new(0xa_0002), Some("leaf"), "spine"));
+        apply(
+            &mut shown,
+            names.assign(NodeId::new(0xa_0002), Some("leaf"), "spine"),
+        );
         assert_eq!(shown[&0xa_0002], "spine");
         assert_eq!(shown[&0xb_0001], "leaf");
     }
@@ -157,7 +172,10 @@ mod tests {
         names.set_map(&BTreeMap::from([(Guid(1), "top\u{1b}".to_owned())]));
         assert_eq!(names.base(NodeId::new(1), Some(b"desc")), "top\\x1b");
         assert_eq!(names.base(NodeId::new(2), Some(b"desc\0\0")), "desc");
-        assert_eq!(names.base(NodeId::new(3), Some(&[0; 64])), "0x0000000000000003");
+        assert_eq!(
+            names.base(NodeId::new(3), Some(&[0; 64])),
+            "0x0000000000000003"
+        );
         assert_eq!(names.base(NodeId::new(3), None), "0x0000000000000003");
     }
 }
