@@ -35,7 +35,7 @@ pub enum Body {
     /// The first frame of each section.
     Section(Section),
     /// Whom later packets' ids mean.
-    Targets(Vec<Entry>),
+    Targets(Targets),
     /// The next packet is event `seq` of the stream; without it, numbers follow one another.
     Next(u64),
     /// What the next MAD's frame cannot say.
@@ -79,11 +79,22 @@ pub struct Section {
     /// Nanoseconds since the Unix epoch at the session's time 0: a packet's time is this plus
     /// the event's.
     pub anchor: i64,
+    /// Number of the section's first event.
+    pub seq: u64,
     /// Topology generation that targets mean unless they say another one.
     pub generation: u32,
     /// Whether keys were kept.
     #[serde(default)]
     pub keys: bool,
+}
+
+/// A piece of the table that packet ids refer to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Targets {
+    /// Whose table.
+    pub session: u32,
+    /// New entries; they replace those with the same number.
+    pub entries: Vec<Entry>,
 }
 
 /// Whom a MAD was meant for, and what of its address and send its frame cannot say.
@@ -146,10 +157,10 @@ pub struct MadMeta {
     pub tid: u32,
     /// Its length.
     pub len: usize,
-    /// Its RMPP header, in hex, if its first segment shows another one.
+    /// Bytes 24 to 35 of a message that is recorded as RMPP segments, in hex: its own RMPP header.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rmpp: Option<String>,
-    /// What is beyond 256 bytes of a class without RMPP, in hex.
+    /// What is beyond 256 bytes of a MAD of another class, in hex.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rest: Option<String>,
 }
