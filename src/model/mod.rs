@@ -26,6 +26,11 @@ impl Model {
         Model::default()
     }
 
+    /// The subnet, as far as it is known.
+    pub fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
     /// Folds one event in.
     pub fn apply(&mut self, event: &Event) {
         let _ = event;
