@@ -167,7 +167,7 @@ impl<R: Read> Source<R> {
     }
 
     fn skip(&mut self, len: usize) {
-        self.start = (self.start + len).min(self.buf.len());
+        self.start = self.start.saturating_add(len).min(self.buf.len());
     }
 
     fn u32_at(&self, at: usize) -> u32 {
