@@ -39,4 +39,5 @@ pub mod mad;
 pub mod model;
 pub mod port;
 pub mod record;
+pub mod report;
 pub mod sim;
