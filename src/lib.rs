@@ -37,4 +37,5 @@ pub mod fabric;
 pub mod mad;
 pub mod model;
 pub mod port;
+pub mod record;
 pub mod sim;
