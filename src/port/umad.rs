@@ -19,7 +19,7 @@ use super::{
     Address, Agent, AgentReport, Arrival, Grh, LocalPort, MadPort, Outgoing, Pending, PortError,
     QP1_QKEY, Source, Stamp, Waker,
 };
-use crate::mad::{Mad, Method};
+use crate::mad::{Mad, Method, MgmtClass};
 
 /// A buffer that grew beyond this for one long message is given back after it.
 const KEEP_BUFFER: usize = 64 << 10;
@@ -289,7 +289,8 @@ fn register(sides: &mut [Side]) -> Result<Vec<AgentReport>, PortError> {
         };
         reports.push(AgentReport {
             agent,
-            reports: reports_taken && refused.is_none(),
+            // ibsim hands what comes unasked to the holder of the IsSM role only.
+            reports: reports_taken && refused.is_none() && !side.port.is_simulated(),
             refused,
         });
     }
@@ -375,10 +376,17 @@ impl MadPort for UmadPort {
             true => Reply::within(timeout),
             false => Reply::None,
         };
-        match side
-            .port
-            .send(id, &to_umad(&out.addr), out.mad.bytes(), reply)
+        let mut turned = None;
+        if self.pending.is_some()
+            && out.mad.class() == MgmtClass::SubnDirected
+            && out.mad.is_response()
         {
+            // The kernel wants such a response to begin at the far end of its route, ibsim
+            // at the near one.
+            turned.insert(out.mad.clone()).set_hop_pointer(0);
+        }
+        let bytes = turned.as_ref().unwrap_or(&out.mad).bytes();
+        match side.port.send(id, &to_umad(&out.addr), bytes, reply) {
             Ok(()) => {}
             Err(e) if e.errno() == Some(Errno::EAGAIN) => return Err(PortError::WouldBlock),
             Err(e) => return Err(self.failed("write", class, &e)),
