@@ -32,6 +32,7 @@
 
 pub mod command;
 pub mod config;
+pub mod engine;
 pub mod event;
 pub mod fabric;
 pub mod mad;
