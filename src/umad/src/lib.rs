@@ -32,7 +32,7 @@ pub use pairs::{CaPair, MAX_DEVICES, MAX_PORTS};
 pub use port::{Agent, Port, Recv};
 pub use select::{PortId, Select};
 pub use sysfs::{ABI_VERSION, Gid, Sysfs, UmadDevice};
-pub use wait::{MAX_WAIT, Ready, Waker, wait};
+pub use wait::{MAX_WAIT, Ready, Waker, wait, wait_fd};
 
 /// The registration requests as the kernel takes them, unchecked. For tests of the kernel's own
 /// rules, most of which [`Registration`] cannot break.

@@ -207,7 +207,9 @@ impl Sysfs {
             })
     }
 
-    fn read_port(&self, ca: &str, number: u8) -> CaPort {
+    /// One port without its P_Key table, which is most of the files: what to look at often. What
+    /// cannot be read is `None`, all of it where there is no such port.
+    pub fn port_state(&self, ca: &str, number: u8) -> CaPort {
         let dir = self.port_dir(ca, number);
         let mut faults = Vec::new();
         let f = &mut faults;
@@ -230,7 +232,14 @@ impl Sysfs {
             gid: attribute(&dir, "gids/0", f, gid),
             ..CaPort::default()
         };
-        let pkeys = dir.join("pkeys");
+        port.faults = faults;
+        port
+    }
+
+    fn read_port(&self, ca: &str, number: u8) -> CaPort {
+        let mut port = self.port_state(ca, number);
+        let f = &mut port.faults;
+        let pkeys = self.port_dir(ca, number).join("pkeys");
         match sys::list_dir(&pkeys) {
             Ok(names) => {
                 for name in names {
@@ -248,7 +257,6 @@ impl Sysfs {
             }
             Err(errno) => f.push(Fault { path: pkeys, errno }),
         }
-        port.faults = faults;
         port
     }
 

@@ -1,5 +1,6 @@
 //! Waiting for ports and for a wake-up from another thread at once.
 
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -157,6 +158,42 @@ pub fn wait(ports: &[&Port], waker: Option<&Waker>, timeout: Option<Duration>) -
     Ok(ready)
 }
 
+/// Waits for another kind of descriptor, such as a socket, in the same way: until it is readable,
+/// the waker is woken, or the time passes. True if the descriptor is readable or has failed.
+pub fn wait_fd(
+    fd: BorrowedFd<'_>,
+    waker: Option<&Waker>,
+    timeout: Option<Duration>,
+) -> Result<bool> {
+    let deadline = timeout.and_then(|t| Instant::now().checked_add(t));
+    let own = libc::pollfd {
+        fd: fd.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    let mut fds = [
+        own,
+        waker.map_or(libc::pollfd { fd: -1, ..own }, Waker::pollfd),
+    ];
+    loop {
+        match sys::poll(&mut fds, millis_until(deadline)) {
+            Err(crate::Errno::EINTR) => {}
+            Err(errno) => {
+                return Err(Error::Call {
+                    device: format!("descriptor {}", fd.as_raw_fd()),
+                    call: "poll",
+                    errno,
+                });
+            }
+            Ok(_) => break,
+        }
+    }
+    if fds[1].revents != 0 {
+        let _ = waker.is_some_and(Waker::take);
+    }
+    Ok(fds[0].revents != 0)
+}
+
 /// After removal only POLLERR is reported.
 pub(crate) fn is_gone(fd: &libc::pollfd) -> bool {
     fd.revents & (libc::POLLERR | libc::POLLHUP) != 0
@@ -200,6 +237,20 @@ fn wait_simulated(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn socket_and_waker() {
+        use std::os::fd::AsFd;
+        let (near, far) = std::os::unix::net::UnixDatagram::pair().unwrap();
+        let waker = Waker::new().unwrap();
+        let now = Some(Duration::ZERO);
+        assert!(!wait_fd(near.as_fd(), Some(&waker), now).unwrap());
+        waker.wake();
+        assert!(!wait_fd(near.as_fd(), Some(&waker), None).unwrap());
+        far.send(&[1]).unwrap();
+        assert!(wait_fd(near.as_fd(), Some(&waker), None).unwrap());
+        assert!(wait_fd(near.as_fd(), None, None).unwrap());
+    }
 
     #[test]
     fn waker_wakes_once() {

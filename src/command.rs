@@ -1,0 +1,22 @@
+//! What a live console may ask of the engine. Replays and watchers have no way to send one.
+//!
+//! This room is vocabulary only: it must never do anything.
+
+use crate::event::Settings;
+
+/// A request to the engine.
+#[derive(Clone, Debug)]
+pub enum Command {
+    /// Discover the whole subnet again, now.
+    Rediscover,
+    /// Read all counters now.
+    ReadCounters,
+    /// Use other settings from here on.
+    Settings(Box<Settings>),
+    /// Put a bookmark into the stream.
+    Mark(String),
+    /// Put an operator's act into the stream.
+    Act(String),
+    /// Withdraw the subscription, let what is in flight come in, and stop.
+    Quit,
+}

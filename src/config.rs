@@ -1,0 +1,315 @@
+//! Settings: what the command line says, checked and turned into what the rooms take.
+//!
+//! This room must never open a port or start anything.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::event::{Budget, Settings};
+
+/// htop for an InfiniBand fabric.
+///
+/// Without a command: the live console. Every port, counter, notice and timeout of the subnet
+/// that this host's port belongs to, read by MADs through the kernel's umad device. fabtop only
+/// reads; the one thing that it sets is the SA's subscription for notices.
+#[derive(Debug, Parser)]
+#[command(
+    name = "fabtop",
+    version,
+    subcommand_precedence_over_arg = true,
+    after_help = "Exit codes: 0 done, 1 trouble with the fabric or device, 2 a mistake in the \
+                  command, 128+n ended by signal n."
+)]
+pub struct Cli {
+    /// What to do; the console if nothing is said.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+
+    #[command(flatten)]
+    pub common: Common,
+
+    #[command(flatten)]
+    pub screen: Screen,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Collect for a while, print, and end: the same model as the console's, as text or JSON
+    Report(ReportArgs),
+}
+
+/// What `report` prints and when it ends.
+#[derive(Debug, Args)]
+pub struct ReportArgs {
+    /// What to print
+    #[arg(value_enum)]
+    pub kind: ReportKind,
+
+    /// Collect for this long, then print [default: until the first full discovery and counter
+    /// sweep are done]
+    #[arg(long = "for", value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub time: Option<Duration>,
+
+    /// Stop as soon as the first full discovery is done (and the first sweep of what KIND shows)
+    #[arg(long, conflicts_with = "time")]
+    pub once: bool,
+
+    /// Print JSON, with the classic counter names
+    #[arg(long)]
+    pub json: bool,
+
+    /// How `topology` is printed
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    pub format: Option<TopologyFormat>,
+
+    /// Read a recording instead of a fabric
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["time", "once", "record"])]
+    pub from: Option<PathBuf>,
+}
+
+/// The reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ReportKind {
+    /// Every port: state, width, speed, peer, counters
+    Ports,
+    /// Every node: GUID, kind, LID, ports, description
+    Nodes,
+    /// Every destination: sent, answered, timed out, latency
+    Timeouts,
+    /// Nodes and links as a topology file
+    Topology,
+}
+
+/// Formats of `report topology`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TopologyFormat {
+    /// The text that ibnetdiscover prints and other tools parse
+    Ibnetdiscover,
+}
+
+/// How the simulator's time runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum SimTime {
+    /// As fast as the clock on the wall
+    #[default]
+    Real,
+    /// Virtual: as fast as the machine can compute it
+    Fast,
+}
+
+/// Options of every command that talks to a fabric.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Fabric")]
+pub struct Common {
+    /// Channel adapter to use, such as mlx5_0 [default: the first with an active InfiniBand port]
+    #[arg(short = 'C', long, global = true, value_name = "NAME")]
+    pub ca: Option<String>,
+
+    /// Port of the adapter [default: the first active InfiniBand port]
+    #[arg(short = 'P', long, global = true, value_name = "N")]
+    pub port: Option<u8>,
+
+    /// Use the built-in simulator, with the fabric of FILE (ibsim or ibnetdiscover topology)
+    /// or a small one of its own
+    #[arg(long, global = true, value_name = "FILE", num_args = 0..=1, conflicts_with_all = ["ca", "port", "ibsim"])]
+    pub sim: Option<Option<PathBuf>>,
+
+    /// The simulator's seed: the same seed gives the same session
+    #[arg(long, global = true, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+
+    /// How the simulator's time runs
+    #[arg(long, global = true, value_enum, default_value_t, value_name = "HOW")]
+    pub sim_time: SimTime,
+
+    /// Attach to an ibsim server, at NODE or its first node (IBSIM_SOCKNAME names the server)
+    #[arg(long, global = true, value_name = "NODE", num_args = 0..=1, conflicts_with_all = ["ca", "port"])]
+    pub ibsim: Option<Option<String>>,
+
+    /// Take the IsSM role of that ibsim port, so that the SA's reports arrive
+    #[arg(long, global = true, requires = "ibsim")]
+    pub ibsim_sm: bool,
+
+    /// Read every port's counters this often
+    #[arg(long, global = true, value_name = "TIME", default_value = "5s", value_parser = interval)]
+    pub interval: Duration,
+
+    /// Read every port's state this often
+    #[arg(long, global = true, value_name = "TIME", default_value = "30s", value_parser = interval)]
+    pub sweep_interval: Duration,
+
+    /// Discover the whole subnet anew this often
+    #[arg(long, global = true, value_name = "TIME", default_value = "10min", value_parser = interval)]
+    pub discovery_interval: Duration,
+
+    /// Wait this long for each answer
+    #[arg(long, global = true, value_name = "TIME", default_value = "1s", value_parser = timeout)]
+    pub timeout: Duration,
+
+    /// Ask this often before a request counts as failed
+    #[arg(long, global = true, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=20))]
+    pub attempts: u8,
+
+    /// SMPs in flight at most (one a node)
+    #[arg(long, global = true, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub smp_in_flight: u16,
+
+    /// SMPs a second at most, in any 100 ms; 0 = no limit
+    #[arg(long, global = true, value_name = "N", default_value_t = 5_000)]
+    pub smp_rate: u32,
+
+    /// GMPs in flight at most (two a node)
+    #[arg(long, global = true, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub gmp_in_flight: u16,
+
+    /// GMPs a second at most, in any 100 ms; 0 = no limit
+    #[arg(long, global = true, value_name = "N", default_value_t = 20_000)]
+    pub gmp_rate: u32,
+
+    /// Do not subscribe for notices at the SA: then nothing at all is set
+    #[arg(long, global = true)]
+    pub no_subscribe: bool,
+
+    /// Names by GUID [default: /etc/rdma/ib-node-name-map or
+    /// /etc/opensm/ib-node-name-map, where there is one]
+    #[arg(long, global = true, value_name = "FILE", env = "NODE_NAME_MAP")]
+    pub node_name_map: Option<PathBuf>,
+
+    /// Record the session to FILE (pcapng; Wireshark opens it)
+    #[arg(long, global = true, value_name = "FILE")]
+    pub record: Option<PathBuf>,
+
+    /// Overwrite the recording if it exists
+    #[arg(long, global = true, requires = "record")]
+    pub force: bool,
+}
+
+/// Options of the console.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Screen")]
+pub struct Screen {
+    /// Colours [default: what the terminal can do; NO_COLOR is honoured]
+    #[arg(long, value_enum, value_name = "PALETTE")]
+    pub palette: Option<PaletteArg>,
+
+    /// Redraw for new data at most this often a second
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=60))]
+    pub fps: u8,
+}
+
+/// Palettes, from the fewest colours to the most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PaletteArg {
+    /// No colours: bold, reverse and underline only
+    Mono,
+    /// The 16 of every terminal
+    #[value(name = "16")]
+    Ansi16,
+    /// 256
+    #[value(name = "256")]
+    Ansi256,
+    /// 24 bit
+    Truecolor,
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    let time = humantime::parse_duration(text).map_err(|e| e.to_string())?;
+    if time < Duration::from_millis(100) {
+        return Err("must be at least 100ms, to be gentle on the fabric".into());
+    }
+    if time > Duration::from_secs(7 * 24 * 3600) {
+        return Err("must be at most 7days".into());
+    }
+    Ok(time)
+}
+
+fn timeout(text: &str) -> Result<Duration, String> {
+    let time = humantime::parse_duration(text).map_err(|e| e.to_string())?;
+    if !(Duration::from_millis(10)..=Duration::from_secs(60)).contains(&time) {
+        return Err("must be between 10ms and 1min".into());
+    }
+    Ok(time)
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+impl Common {
+    /// The settings that the engine and the fold use.
+    ///
+    /// # Errors
+    /// A sentence for the user if the budgets do not fit together.
+    pub fn settings(&self) -> Result<Settings, String> {
+        if self.smp_in_flight + self.gmp_in_flight > 256 {
+            return Err(format!(
+                "--smp-in-flight {} and --gmp-in-flight {} are over 256 together, which is the \
+                 most that may be in flight; lower one of them",
+                self.smp_in_flight, self.gmp_in_flight
+            ));
+        }
+        Ok(Settings {
+            interval_ns: nanos(self.interval),
+            sweep_interval_ns: nanos(self.sweep_interval),
+            discovery_interval_ns: nanos(self.discovery_interval),
+            smp: Budget {
+                in_flight: self.smp_in_flight,
+                per_node: 1,
+                rate: self.smp_rate,
+            },
+            gmp: Budget {
+                in_flight: self.gmp_in_flight,
+                per_node: 2,
+                rate: self.gmp_rate,
+            },
+            timeout_ms: u32::try_from(self.timeout.as_millis()).unwrap_or(u32::MAX),
+            attempts: self.attempts,
+            names: std::collections::BTreeMap::new(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn defaults_are_those_of_the_house() {
+        // Intervals and budgets that the manual promises: 5 s, 30 s, 10 min; 8 SMPs in flight
+        // at 5,000/s, 64 GMPs at 20,000/s; 1 s and 3 attempts as the classic tools have.
+        let cli = Cli::try_parse_from(["fabtop"]).unwrap();
+        assert_eq!(cli.common.settings().unwrap(), Settings::default());
+    }
+
+    #[test]
+    fn sim_takes_a_file_or_none_and_leaves_commands_alone() {
+        let cli = Cli::try_parse_from(["fabtop", "--sim", "report", "ports"]).unwrap();
+        assert!(matches!(cli.common.sim, Some(None)));
+        assert!(cli.command.is_some());
+        let cli = Cli::try_parse_from(["fabtop", "report", "nodes", "--sim", "a.net"]).unwrap();
+        assert_eq!(cli.common.sim, Some(Some("a.net".into())));
+        assert!(Cli::try_parse_from(["fabtop", "--sim", "--ibsim"]).is_err());
+    }
+
+    #[test]
+    fn too_much_in_flight_is_refused_with_both_options_named() {
+        let cli = Cli::try_parse_from(["fabtop", "--smp-in-flight", "200"]).unwrap();
+        let error = cli.common.settings().unwrap_err();
+        assert!(error.contains("--smp-in-flight 200") && error.contains("--gmp-in-flight 64"));
+    }
+
+    #[test]
+    fn an_interval_that_would_hammer_the_fabric_is_refused() {
+        assert!(Cli::try_parse_from(["fabtop", "--interval", "1ms"]).is_err());
+        assert!(Cli::try_parse_from(["fabtop", "--interval", "banana"]).is_err());
+    }
+}
