@@ -132,7 +132,7 @@ fn number(text: &str) -> Option<u64> {
 
 fn setting(name: &str, value: &str, sticky: &mut Sticky) -> Result<Line, String> {
     let bad = || format!("{name}: not a number: {value:?}");
-    let mut value_of = || number(value).ok_or_else(bad);
+    let value_of = || number(value).ok_or_else(bad);
     match name {
         "vendid" => sticky.vendor = Some(value_of()? as u32 & 0xFF_FFFF),
         "devid" => sticky.device = Some(value_of()? as u16),
