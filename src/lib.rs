@@ -31,6 +31,7 @@
 //! Imports run one way, in the order of this table; a test holds them to it.
 
 pub mod command;
+pub mod config;
 pub mod event;
 pub mod fabric;
 pub mod mad;

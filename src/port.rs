@@ -247,7 +247,10 @@ pub struct Outgoing {
 }
 
 /// What a port hands up.
+///
+/// MADs are the common case and live inline, so that receiving one allocates nothing.
 #[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant)]
 pub enum Arrival {
     /// A MAD, solicited or not.
     Mad {

@@ -35,14 +35,18 @@
 pub mod attr;
 mod build;
 mod common;
+#[cfg(test)]
+mod foreign;
 mod gid;
 mod header;
 pub mod names;
+pub mod notice;
 mod perf;
 mod port_info;
 pub mod registry;
 pub mod rmpp;
 mod sa;
+pub mod secrets;
 mod smp;
 mod status;
 mod values;

@@ -3,6 +3,7 @@
 
 use super::attr::{Attribute, FieldType, attribute};
 use super::port_info::PortInfo;
+use super::rmpp;
 use super::values::*;
 use super::{Gid, InformInfo, MadView, NodeDescription, NodeInfo, SmInfo, SwitchInfo};
 use super::{LinearForwardingTable, PKeyTable};
@@ -187,7 +188,13 @@ pub mod component {
 /// Offset 0 means none, or, where the reply is no table, one. Bytes at the end
 /// that do not make a whole record are left out.
 pub fn raw_records<'a>(mad: &MadView<'a>) -> impl Iterator<Item = &'a [u8]> + use<'a> {
-    let data = mad.data();
+    let mut data = mad.data();
+    // A raw segment that is the whole message: only its payload counts.
+    let alone = rmpp::Flags::ACTIVE | rmpp::Flags::FIRST | rmpp::Flags::LAST;
+    if let Some(header) = mad.rmpp().filter(|header| header.flags == alone) {
+        let valid = (header.length as usize).saturating_sub(rmpp::SA_HEAD);
+        data = data.get(..valid).unwrap_or(data);
+    }
     let step = usize::from(mad.attribute_offset()) * 8;
     let table = mad.method() == Method::GetTableResp;
     let (chunk, data) = match step {
