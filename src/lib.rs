@@ -37,3 +37,4 @@ pub mod fabric;
 pub mod mad;
 pub mod model;
 pub mod port;
+pub mod tui;

@@ -439,30 +439,18 @@ impl<F: Facts> App<F> {
         let event = rest.bottom(u16::from(h >= 11 && self.over.last() != Some(&Over::Log)));
 
         let clock = self.clock.clone();
-        let wall = |at: Stamp| {
-            let ago = i64::try_from(now.since(at).as_nanos()).unwrap_or(i64::MAX);
-            head.wall.saturating_sub(ago)
-        };
-        let log_row = |line| log_row(line, facts, &clock, &wall);
-        if let Some(line) = live.log().next_back() {
-            log::draw_line(inset(event), buf, &log_row(line), &look);
+        if let Some(line) = live.latest() {
+            log::draw_line(inset(event), buf, &log_row(line, live, &clock), &look);
         }
         self.selected_line = None;
-        self.body(rest.0, buf, facts, at, &log_row);
+        self.body(rest.0, buf, facts, at, &clock);
         self.tabs(tabs, buf, paused);
         self.last_line(keys, buf);
         self.frozen = frozen;
         self.badge = badge;
     }
 
-    fn body<'m>(
-        &mut self,
-        area: Rect,
-        buf: &mut Buffer,
-        facts: &'m F,
-        at: Stamp,
-        log_row: &impl Fn(&'m LogLine) -> log::Row<'m>,
-    ) {
+    fn body(&mut self, area: Rect, buf: &mut Buffer, facts: &F, at: Stamp, clock: &Clock) {
         let look = self.look;
         let mut rest = Rows(area);
         match self.over.last_mut() {
@@ -478,7 +466,10 @@ impl<F: Facts> App<F> {
                     Some(d) => detail::draw(inset(area), buf, &d, *top, &look),
                     None => {
                         let mut page = panes::Page::default();
-                        page.line(vec![(format!("Port {key} is not known any more."), Role::Warn)]);
+                        page.line(vec![(
+                            format!("Port {key} is not known any more."),
+                            Role::Warn,
+                        )]);
                         page.draw(inset(area), 0, buf, &look);
                         1
                     }
@@ -488,7 +479,7 @@ impl<F: Facts> App<F> {
                 return;
             }
             Some(Over::Log) => {
-                let rows: Vec<_> = facts.log().map(log_row).collect();
+                let rows: Vec<_> = facts.log().map(|l| log_row(l, facts, clock)).collect();
                 let columns = log::columns();
                 self.rows(area, buf, facts, &rows, &columns, log::key, log::matches);
                 return;
@@ -499,7 +490,15 @@ impl<F: Facts> App<F> {
             Pane::Ports => {
                 let rows = facts.ports(at);
                 let columns = ports::columns(rows.iter().any(|r| r.stale));
-                self.rows(rest.0, buf, facts, &rows, &columns, ports::key, ports::matches);
+                self.rows(
+                    rest.0,
+                    buf,
+                    facts,
+                    &rows,
+                    &columns,
+                    ports::key,
+                    ports::matches,
+                );
             }
             Pane::Traffic => {
                 let totals = facts.totals(at);
@@ -508,7 +507,15 @@ impl<F: Facts> App<F> {
                 traffic::draw_totals(inset(line), buf, &totals, busiest, &look);
                 let rows = facts.traffic(at);
                 let columns = traffic::columns(rows.iter().any(|r| r.stale));
-                self.rows(rest.0, buf, facts, &rows, &columns, traffic::key, traffic::matches);
+                self.rows(
+                    rest.0,
+                    buf,
+                    facts,
+                    &rows,
+                    &columns,
+                    traffic::key,
+                    traffic::matches,
+                );
             }
             Pane::Timeouts => {
                 let room = match area.height {
@@ -521,7 +528,15 @@ impl<F: Facts> App<F> {
                 timeouts::draw_in_flight(top, buf, &facts.header(at), &mut flying, &look);
                 let rows = facts.destinations(at);
                 let columns = timeouts::columns();
-                self.rows(rest.0, buf, facts, &rows, &columns, timeouts::key, timeouts::matches);
+                self.rows(
+                    rest.0,
+                    buf,
+                    facts,
+                    &rows,
+                    &columns,
+                    timeouts::key,
+                    timeouts::matches,
+                );
             }
         }
     }
@@ -587,14 +602,23 @@ impl<F: Facts> App<F> {
             let (shown, all) = self.table().counts();
             let (shown, all) = (grouped(shown as u64), grouped(all as u64));
             if filtered {
-                right.push((0, vec![
-                    (format!("/{}", panes::cut(&text, 24, &look)), Role::Warn),
-                    (format!(" {shown} of {all}"), Role::Warn),
-                ]));
+                right.push((
+                    0,
+                    vec![
+                        (format!("/{}", panes::cut(&text, 24, &look)), Role::Warn),
+                        (format!(" {shown} of {all}"), Role::Warn),
+                    ],
+                ));
             } else {
                 right.push((3, vec![(format!("{all} rows"), Role::Label)]));
             }
-            right.push((2, vec![("sort ".into(), Role::Label), (self.sort_title(), Role::Text)]));
+            right.push((
+                2,
+                vec![
+                    ("sort ".into(), Role::Label),
+                    (self.sort_title(), Role::Text),
+                ],
+            ));
         } else {
             let (lines, sight) = self.page;
             if lines > sight {
@@ -614,7 +638,13 @@ impl<F: Facts> App<F> {
         };
         // Right-aligned: measured by drawing into nothing.
         let mut scratch = Buffer::empty(Rect { x: 0, y: 0, ..free });
-        let len = pack(&mut scratch, Rect { x: 0, y: 0, ..free }, Style::new(), &look, right.clone());
+        let len = pack(
+            &mut scratch,
+            Rect { x: 0, y: 0, ..free },
+            Style::new(),
+            &look,
+            right.clone(),
+        );
         let at = Rect {
             x: free.right().saturating_sub(len),
             width: len,
@@ -655,16 +685,11 @@ impl<F: Facts> App<F> {
     }
 }
 
-fn log_row<'m, F: Facts>(
-    line: &'m LogLine,
-    facts: &'m F,
-    clock: &'m Clock,
-    wall: &impl Fn(Stamp) -> i64,
-) -> log::Row<'m> {
+fn log_row<'m, F: Facts>(line: &'m LogLine, facts: &'m F, clock: &'m Clock) -> log::Row<'m> {
     log::Row {
         line,
         name: line.about.map(|k| facts.name(k.node)),
-        wall: (wall(line.first), wall(line.last)),
+        wall: (facts.wall(line.first), facts.wall(line.last)),
         clock,
     }
 }

@@ -1,6 +1,8 @@
 //! What the screens read: the model's views, behind a trait so that screens can be drawn from
 //! rows made by hand.
 
+use std::time::Duration;
+
 use crate::fabric::{NodeId, PortKey};
 use crate::model::Model;
 use crate::model::view::{
@@ -29,7 +31,58 @@ pub trait Facts: Clone {
     /// Who answers how well.
     fn destinations(&self, now: Stamp) -> Vec<DestinationRow<'_>>;
     /// The event log, oldest first.
-    fn log(&self) -> impl DoubleEndedIterator<Item = &LogLine> + ExactSizeIterator;
+    fn log(&self) -> impl Iterator<Item = &LogLine>;
+    /// The line of the log that was added or counted up last.
+    fn latest(&self) -> Option<&LogLine>;
+    /// Wall time, nanoseconds since the Unix epoch.
+    fn wall(&self, at: Stamp) -> i64;
+    /// The counter interval in force.
+    fn interval(&self) -> Duration;
     /// One port in full.
     fn detail(&self, key: PortKey, now: Stamp) -> Option<PortDetail<'_>>;
+}
+
+impl Facts for Model {
+    fn revision(&self) -> u64 {
+        Model::revision(self)
+    }
+    fn closed(&self) -> Option<&str> {
+        Model::closed(self)
+    }
+    fn name(&self, node: NodeId) -> &str {
+        Model::name(self, node)
+    }
+    fn header(&self, now: Stamp) -> HeaderView<'_> {
+        Model::header(self, now)
+    }
+    fn ports(&self, now: Stamp) -> Vec<PortRow<'_>> {
+        Model::ports(self, now)
+    }
+    fn traffic(&self, now: Stamp) -> Vec<TrafficRow<'_>> {
+        Model::traffic(self, now)
+    }
+    fn totals(&self, now: Stamp) -> TotalsView {
+        Model::totals(self, now)
+    }
+    fn in_flight(&self, now: Stamp) -> Vec<InFlightRow<'_>> {
+        Model::in_flight(self, now)
+    }
+    fn destinations(&self, now: Stamp) -> Vec<DestinationRow<'_>> {
+        Model::destinations(self, now)
+    }
+    fn log(&self) -> impl Iterator<Item = &LogLine> {
+        Model::log(self).iter()
+    }
+    fn latest(&self) -> Option<&LogLine> {
+        Model::latest(self)
+    }
+    fn wall(&self, at: Stamp) -> i64 {
+        Model::wall(self, at)
+    }
+    fn interval(&self) -> Duration {
+        Model::interval(self)
+    }
+    fn detail(&self, key: PortKey, now: Stamp) -> Option<PortDetail<'_>> {
+        Model::detail(self, key, now)
+    }
 }

@@ -72,11 +72,10 @@ impl Word {
     fn found_in(&self, row: &Subject<'_>) -> bool {
         row.texts.iter().any(|t| contains(t, &self.text))
             || self.number.is_some_and(|n| row.numbers.contains(&n))
-            || self.hex.as_deref().is_some_and(|hex| {
-                row.guids
-                    .iter()
-                    .any(|g| format!("{g:016x}").contains(hex))
-            })
+            || self
+                .hex
+                .as_deref()
+                .is_some_and(|hex| row.guids.iter().any(|g| format!("{g:016x}").contains(hex)))
     }
 }
 

@@ -66,6 +66,7 @@ pub struct Cell<'b> {
 
 impl<'b> Cell<'b> {
     /// A cell outside a table.
+    #[cfg(test)]
     pub fn at(buf: &'b mut Buffer, area: Rect, look: &'b Look) -> Cell<'b> {
         Cell {
             buf,
@@ -403,7 +404,14 @@ impl TableState {
             .min(last_top);
         if self.shown.is_empty() && self.page > 0 {
             let style = look.style(Role::Label);
-            put(buf, (area.x + 1, area.y + 1), area.width - 1, empty, style, look);
+            put(
+                buf,
+                (area.x + 1, area.y + 1),
+                area.width - 1,
+                empty,
+                style,
+                look,
+            );
             return;
         }
         let lines = self.shown.iter().enumerate().skip(self.top).take(self.page);
@@ -493,9 +501,13 @@ fn place<R>(columns: &[Column<R>], wants: &[u16], room: u16) -> Vec<Option<(u16,
         if next <= room {
             *slot = Some(c.min);
             used = next;
-        } else if used == 0 {
-            *slot = Some(room);
-            used = room;
+        } else {
+            // What ranks behind does not jump the queue: the room is better used by names.
+            if used == 0 {
+                *slot = Some(room);
+                used = room;
+            }
+            break;
         }
     }
     // What is left goes one by one to those that want more, the important ones first.
@@ -559,7 +571,10 @@ pub fn natural(a: &str, b: &str) -> Ordering {
 
 /// The leading digits without leading zeros, and the rest.
 fn digits(s: &[u8]) -> (&[u8], &[u8]) {
-    let end = s.iter().position(|c| !c.is_ascii_digit()).unwrap_or(s.len());
+    let end = s
+        .iter()
+        .position(|c| !c.is_ascii_digit())
+        .unwrap_or(s.len());
     let (number, rest) = s.split_at(end);
     let start = number.iter().position(|&c| c != b'0').unwrap_or(end);
     (number.get(start..).unwrap_or_default(), rest)
@@ -660,7 +675,11 @@ mod tests {
         assert_eq!(show(&mut state, &rows, 1, 3)[2], "a      0");
         state.go(Move::Home);
         // A new greatest row comes on top and is what is selected.
-        let rows: Vec<R> = ["a", "b", "z"].into_iter().enumerate().map(|(i, n)| R(i as u8, n)).collect();
+        let rows: Vec<R> = ["a", "b", "z"]
+            .into_iter()
+            .enumerate()
+            .map(|(i, n)| R(i as u8, n))
+            .collect();
         show(&mut state, &rows, 2, 3);
         assert_eq!(state.current(), Some(&RowKey::Named("z".into())));
     }
@@ -680,7 +699,10 @@ mod tests {
         assert_eq!(place(&columns(), &wants, 7), [Some((0, 7)), None]);
         assert_eq!(place(&columns(), &wants, 8), [Some((0, 4)), Some((5, 3))]);
         assert_eq!(place(&columns(), &wants, 12), [Some((0, 8)), Some((9, 3))]);
-        assert_eq!(place(&columns(), &wants, 80), [Some((0, 20)), Some((21, 3))]);
+        assert_eq!(
+            place(&columns(), &wants, 80),
+            [Some((0, 20)), Some((21, 3))]
+        );
     }
 
     #[test]

@@ -198,7 +198,8 @@ pub fn age(d: Duration) -> String {
         0..=99 => format!("{s}s"),
         100..=5_999 => format!("{}m{:02}s", s / 60, s % 60),
         6_000..=359_999 => format!("{}h{:02}m", s / 3600, s / 60 % 60),
-        _ => format!("{}d{:02}h", s / 86_400, s / 3600 % 24),
+        360_000..=8_639_999 => format!("{}d{:02}h", s / 86_400, s / 3600 % 24),
+        _ => format!("{}d", s / 86_400),
     }
 }
 
@@ -254,7 +255,10 @@ impl Clock {
 
     fn format(&self, wall: i64, how: &str) -> String {
         match Timestamp::from_nanosecond(i128::from(wall)) {
-            Ok(at) => at.to_zoned(self.zone.clone()).strftime(how).to_string(),
+            Ok(at) => at
+                .to_zoned_datetime(self.zone.clone())
+                .strftime(how)
+                .to_string(),
             Err(_) => "??:??".to_owned(),
         }
     }

@@ -307,10 +307,7 @@ impl Palette {
                 .fg(self.accent)
                 .add_modifier(Modifier::BOLD | Modifier::REVERSED),
             Role::Head => s.fg(self.label).bg(self.head),
-            Role::HeadSort => s
-                .fg(self.accent)
-                .bg(self.head)
-                .add_modifier(Modifier::BOLD),
+            Role::HeadSort => s.fg(self.accent).bg(self.head).add_modifier(Modifier::BOLD),
             Role::Select => s.bg(self.select).add_modifier(Modifier::BOLD),
             Role::Accent => s.fg(self.accent).add_modifier(Modifier::BOLD),
             Role::Good => s.fg(self.good),
@@ -429,7 +426,11 @@ mod tests {
     fn ascii_where_the_locale_or_the_font_has_no_more() {
         let term = ("TERM", "xterm");
         assert!(look(&[term, ("LANG", "en_US.UTF-8")]).glyphs.wide);
-        assert!(!look(&[term, ("LANG", "en_US.UTF-8"), ("LC_ALL", "C")]).glyphs.wide);
+        assert!(
+            !look(&[term, ("LANG", "en_US.UTF-8"), ("LC_ALL", "C")])
+                .glyphs
+                .wide
+        );
         assert!(!look(&[term]).glyphs.wide);
         assert!(!look(&[("TERM", "linux"), ("LANG", "C.UTF-8")]).glyphs.wide);
     }

@@ -16,7 +16,13 @@ use crate::tui::theme::{Look, Role};
 const SIDE_BY_SIDE: u16 = 118;
 
 /// Draws from line `top` on; says how many lines there are.
-pub fn draw(area: Rect, buf: &mut Buffer, detail: &PortDetail<'_>, top: usize, look: &Look) -> usize {
+pub fn draw(
+    area: Rect,
+    buf: &mut Buffer,
+    detail: &PortDetail<'_>,
+    top: usize,
+    look: &Look,
+) -> usize {
     match &detail.far {
         Some(far) if area.width >= SIDE_BY_SIDE => {
             let half = area.width / 2 - 1;
@@ -24,7 +30,15 @@ pub fn draw(area: Rect, buf: &mut Buffer, detail: &PortDetail<'_>, top: usize, l
             let far = end("Other end", far, half, look);
             let len = near.len().max(far.len());
             let top = clamp(top, len, area);
-            near.draw(Rect { width: half, ..area }, top, buf, look);
+            near.draw(
+                Rect {
+                    width: half,
+                    ..area
+                },
+                top,
+                buf,
+                look,
+            );
             let right = Rect {
                 x: area.x + half + 2,
                 width: area.width - half - 2,
@@ -60,7 +74,11 @@ fn old(age_of: Option<Duration>, stale: bool) -> (String, Role) {
 
 fn fact(page: &mut Page, name: &str, value: String, role: Role, room: u16, look: &Look) {
     let name = pad(name, label_room(room), look);
-    page.line(vec![(name, Role::Label), (" ".into(), Role::Label), (value, role)]);
+    page.line(vec![
+        (name, Role::Label),
+        (" ".into(), Role::Label),
+        (value, role),
+    ]);
 }
 
 fn label_room(room: u16) -> u16 {
@@ -84,9 +102,23 @@ fn end(title: &str, e: &EndDetail<'_>, room: u16, look: &Look) -> Page {
     let unknown = || look.glyphs.unknown.to_owned();
     let state = row.state.map_or_else(unknown, |s| state_word(s).into());
     let phys = row.phys.map_or_else(unknown, |p| phys_word(p).into());
-    fact(&mut page, "State", format!("{state} / {phys}"), Role::Text, room, look);
+    fact(
+        &mut page,
+        "State",
+        format!("{state} / {phys}"),
+        Role::Text,
+        room,
+        look,
+    );
     if let (Some(w), Some(s)) = (row.width, row.speed) {
-        fact(&mut page, "Link", format!("{w} {s}"), Role::Text, room, look);
+        fact(
+            &mut page,
+            "Link",
+            format!("{w} {s}"),
+            Role::Text,
+            room,
+            look,
+        );
     }
     let name = pad("Flags", label_room(room), look);
     let mut line = vec![(name, Role::Label), (" ".into(), Role::Label)];
@@ -107,7 +139,14 @@ fn end(title: &str, e: &EndDetail<'_>, room: u16, look: &Look) -> Page {
     ] {
         let (rate, role) = num(bps, look, Role::Text, si);
         let (share, _) = num(share, look, Role::Text, percent);
-        fact(&mut page, name, format!("{rate} bit/s, {share} of the link"), role, room, look);
+        fact(
+            &mut page,
+            name,
+            format!("{rate} bit/s, {share} of the link"),
+            role,
+            room,
+            look,
+        );
     }
 
     page.gap();

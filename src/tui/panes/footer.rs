@@ -64,7 +64,14 @@ pub fn draw_filter(area: Rect, buf: &mut Buffer, text: &str, look: &Look) {
 /// Draws a message.
 pub fn draw_message(area: Rect, buf: &mut Buffer, text: &str, look: &Look) {
     let area = inner(area);
-    put(buf, (area.x, area.y), area.width, text, look.style(Role::Accent), look);
+    put(
+        buf,
+        (area.x, area.y),
+        area.width,
+        text,
+        look.style(Role::Accent),
+        look,
+    );
 }
 
 fn inner(area: Rect) -> Rect {

@@ -78,7 +78,11 @@ fn label(text: &str) -> (String, Role) {
 }
 
 fn title(area: Rect, buf: &mut Buffer, h: &HeaderView<'_>, around: &Around<'_>, look: &Look) {
-    let role = if h.simulated { Role::BarLoud } else { Role::Bar };
+    let role = if h.simulated {
+        Role::BarLoud
+    } else {
+        Role::Bar
+    };
     let base = look.style(role);
     buf.set_style(area, base);
     let mut facts: Vec<Fact> = Vec::new();
@@ -190,7 +194,10 @@ fn sweep(s: &SweepView) -> Vec<(String, Role)> {
         out.push(label(" ago"));
     }
     if s.failed > 0 {
-        out.push((format!(" {} failed", grouped(u64::from(s.failed))), Role::Warn));
+        out.push((
+            format!(" {} failed", grouped(u64::from(s.failed))),
+            Role::Warn,
+        ));
     }
     out
 }
@@ -280,17 +287,27 @@ pub fn alerts(h: &HeaderView<'_>, around: &Around<'_>) -> Vec<(String, Role)> {
             );
             out.push((text, Role::Bad));
         } else if local.sm_lid == 0 {
-            out.push(("No subnet manager is known to the local port".into(), Role::Bad));
+            out.push((
+                "No subnet manager is known to the local port".into(),
+                Role::Bad,
+            ));
         }
     }
     if let Some(sm) = &h.sm
         && sm.state != 3
     {
-        let text = format!("The SM at LID {} is {}, not Master", sm.lid, sm.state_name());
+        let text = format!(
+            "The SM at LID {} is {}, not Master",
+            sm.lid,
+            sm.state_name()
+        );
         out.push((text, Role::Warn));
     }
     if h.dropped > 0 {
-        let text = format!("{} events were lost: what is shown may miss something", grouped(h.dropped));
+        let text = format!(
+            "{} events were lost: what is shown may miss something",
+            grouped(h.dropped)
+        );
         out.push((text, Role::Bad));
     }
     for agent in &h.refused {
@@ -298,7 +315,10 @@ pub fn alerts(h: &HeaderView<'_>, around: &Around<'_>) -> Vec<(String, Role)> {
         out.push((format!("No agent for {}: {why}", agent.agent), Role::Warn));
     }
     if let Some((kind, by)) = h.stretched {
-        let text = format!("Interval of {kind} stretched by {}: the sweep takes longer", seconds(by));
+        let text = format!(
+            "Interval of {kind} stretched by {}: the sweep takes longer",
+            seconds(by)
+        );
         out.push((text, Role::Warn));
     }
     out
@@ -315,7 +335,14 @@ pub fn draw_alerts(area: Rect, buf: &mut Buffer, alerts: &[(String, Role)], look
         };
         left = left.saturating_sub(width(&more, look));
         let style = look.style(*role);
-        let used = put(buf, (area.x + 1, y), left, &format!("! {text}"), style, look);
+        let used = put(
+            buf,
+            (area.x + 1, y),
+            left,
+            &format!("! {text}"),
+            style,
+            look,
+        );
         put(buf, (area.x + 1 + used, y), area.width, &more, style, look);
     }
 }

@@ -15,14 +15,35 @@ pub fn page(kind: Kind, room: u16, look: &Look) -> Page {
     page.heading("Numbers");
     let g = look.glyphs;
     for (mark, meaning) in [
-        (g.unknown, "not known: never read, or the node does not have it"),
+        (
+            g.unknown,
+            "not known: never read, or the node does not have it",
+        ),
         (g.at_least, "the counter is at its maximum: this or more"),
-        ("reset", "somebody reset the counter: no change can be told until the next sample"),
-        ("Age", "shown once a row is older than two intervals; its numbers are then italic"),
-        ("k M G T", "1,000 times as much each; rates are in bit/s, not bytes"),
-        ("Errors", "sum of the error counters' increments since fabtop began"),
-        ("Used", "share of the link's effective rate, in the fuller direction"),
-        ("Wait", "share of time that the port had data and could not send"),
+        (
+            "reset",
+            "somebody reset the counter: no change can be told until the next sample",
+        ),
+        (
+            "Age",
+            "shown once a row is older than two intervals; its numbers are then italic",
+        ),
+        (
+            "k M G T",
+            "1,000 times as much each; rates are in bit/s, not bytes",
+        ),
+        (
+            "Errors",
+            "sum of the error counters' increments since fabtop began",
+        ),
+        (
+            "Used",
+            "share of the link's effective rate, in the fuller direction",
+        ),
+        (
+            "Wait",
+            "share of time that the port had data and could not send",
+        ),
     ] {
         entry(&mut page, mark, meaning, room, look, Role::Text);
     }
@@ -33,9 +54,15 @@ pub fn page(kind: Kind, room: u16, look: &Look) -> Page {
         ("no answer", "the node does not answer"),
         ("down", "the port had a link and has none now"),
         ("errors", "error counters rose since fabtop began"),
-        ("below best", "width or speed is below what both ends can do"),
+        (
+            "below best",
+            "width or speed is below what both ends can do",
+        ),
         ("pegged", "a counter is at its maximum"),
-        ("not active", "the link is up, but the subnet manager has not made it active"),
+        (
+            "not active",
+            "the link is up, but the subnet manager has not made it active",
+        ),
     ] {
         entry(&mut page, flag, meaning, room, look, Role::Warn);
     }

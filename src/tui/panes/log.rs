@@ -127,7 +127,7 @@ pub fn columns<'m>() -> Vec<Column<Row<'m>>> {
         Column {
             title: "About",
             min: 10,
-            max: 40,
+            max: 28,
             right: false,
             rank: 3,
             descending: false,
@@ -137,12 +137,16 @@ pub fn columns<'m>() -> Vec<Column<Row<'m>>> {
                 (None, Some(_)) => Ordering::Greater,
                 (None, None) => Ordering::Equal,
             },
-            draw: |r, c| c.text(&r.about(), Role::Text),
+            draw: |r, c| match (r.name, r.line.about) {
+                (Some(name), Some(key)) if key.port != 0 => super::draw_place(name, key.port, c),
+                (Some(name), _) => c.text(name, Role::Text),
+                _ => {}
+            },
             want: Some(|r, look| width(&r.about(), look)),
         },
         Column {
             title: "Event",
-            min: 20,
+            min: 36,
             max: 200,
             right: false,
             rank: 1,

@@ -21,7 +21,7 @@ use ratatui::layout::Rect;
 use super::table::{Cell, natural};
 use super::text::{age, put, width};
 use super::theme::{Look, Role};
-use crate::mad::{PortPhysicalState, PortState};
+use crate::mad::{PhysState, PortState};
 use crate::model::view::PeerView;
 
 /// Order by node name, then port.
@@ -52,6 +52,14 @@ fn draw_peer(peer: Option<&PeerView<'_>>, cell: &mut Cell<'_>) {
     cell.spans(&[(was, Role::Label), (&name, role), (&port, Role::Label)]);
 }
 
+/// A port as `name[port]`: the name is cut before the port is.
+fn draw_place(name: &str, port: u8, cell: &mut Cell<'_>) {
+    let port = format!("[{port}]");
+    let room = cell.width.saturating_sub(width(&port, cell.look));
+    let name = cut(name, room, cell.look);
+    cell.spans(&[(&name, Role::Text), (&port, Role::Label)]);
+}
+
 fn want_peer(peer: Option<&PeerView<'_>>, look: &Look) -> u16 {
     peer.map_or(0, |p| {
         let port = match p.key.port {
@@ -64,7 +72,7 @@ fn want_peer(peer: Option<&PeerView<'_>>, look: &Look) -> u16 {
 }
 
 /// `text` cut to `room` columns.
-fn cut(text: &str, room: u16, look: &Look) -> String {
+pub fn cut(text: &str, room: u16, look: &Look) -> String {
     if width(text, look) <= room {
         return text.to_owned();
     }
@@ -100,7 +108,7 @@ pub(super) fn state_word(code: u8) -> &'static str {
 
 /// Physical state in the specification's word.
 pub(super) fn phys_word(code: u8) -> &'static str {
-    PortPhysicalState::new(code).word().unwrap_or("???")
+    PhysState::new(code).word().unwrap_or("???")
 }
 
 /// Text in lines of coloured pieces, for screens that scroll.
@@ -135,11 +143,6 @@ impl Page {
         self.lines.len()
     }
 
-    /// True if it holds nothing.
-    pub fn is_empty(&self) -> bool {
-        self.lines.is_empty()
-    }
-
     /// Draws it from line `top` on.
     pub fn draw(&self, area: Rect, top: usize, buf: &mut Buffer, look: &Look) {
         for (line, y) in self.lines.iter().skip(top).zip(area.top()..area.bottom()) {
@@ -156,7 +159,10 @@ impl Page {
 fn pad(text: &str, room: u16, look: &Look) -> String {
     let mut out = cut(text, room, look);
     let used = width(&out, look);
-    out.extend(std::iter::repeat_n(' ', usize::from(room.saturating_sub(used))));
+    out.extend(std::iter::repeat_n(
+        ' ',
+        usize::from(room.saturating_sub(used)),
+    ));
     out
 }
 

@@ -32,8 +32,14 @@ pub fn flag_words(f: Flags) -> impl Iterator<Item = (&'static str, Role)> {
     .map(|(_, word, role)| (word, role))
 }
 
+/// A row's flags in words; "stale" where nothing else says why its numbers are old.
+fn words(row: &PortRow<'_>) -> impl Iterator<Item = (&'static str, Role)> {
+    let unexplained = row.stale && !row.flags.unreachable && !row.flags.no_answer;
+    flag_words(row.flags).chain(unexplained.then_some(("stale", Role::Warn)))
+}
+
 fn draw_flags(row: &PortRow<'_>, cell: &mut Cell<'_>) {
-    let words: Vec<_> = flag_words(row.flags).collect();
+    let words: Vec<_> = words(row).collect();
     let Some(((first, role), rest)) = words.split_first() else {
         return;
     };
@@ -51,7 +57,7 @@ fn draw_flags(row: &PortRow<'_>, cell: &mut Cell<'_>) {
 }
 
 fn want_flags(row: &PortRow<'_>, look: &Look) -> u16 {
-    flag_words(row.flags)
+    words(row)
         .map(|(w, _)| width(w, look) + 2)
         .sum::<u16>()
         .saturating_sub(2)
@@ -138,7 +144,7 @@ pub fn columns<'m>(stale: bool) -> Vec<Column<PortRow<'m>>> {
             min: 6,
             max: 6,
             right: false,
-            rank: 2,
+            rank: 3,
             descending: false,
             cmp: |a, b| a.state.cmp(&b.state),
             draw: draw_state,
@@ -153,7 +159,10 @@ pub fn columns<'m>(stale: bool) -> Vec<Column<PortRow<'m>>> {
             descending: false,
             cmp: |a, b| a.phys.cmp(&b.phys),
             draw: |r, c| match r.phys {
-                Some(code) => c.text(phys_word(code), if r.stale { Role::Stale } else { Role::Label }),
+                Some(code) => c.text(
+                    phys_word(code),
+                    if r.stale { Role::Stale } else { Role::Label },
+                ),
                 None => c.text(c.look.glyphs.unknown, Role::Label),
             },
             want: Some(|r, look| r.phys.map_or(0, |p| width(phys_word(p), look))),
@@ -180,7 +189,7 @@ pub fn columns<'m>(stale: bool) -> Vec<Column<PortRow<'m>>> {
         },
         Column {
             title: "Peer[port]",
-            min: 12,
+            min: 14,
             max: 64,
             right: false,
             rank: 5,
@@ -208,10 +217,10 @@ pub fn columns<'m>(stale: bool) -> Vec<Column<PortRow<'m>>> {
         },
         Column {
             title: "Flags",
-            min: 10,
+            min: 11,
             max: 44,
             right: false,
-            rank: 3,
+            rank: 2,
             descending: true,
             cmp: |a, b| a.flags.cmp(&b.flags),
             draw: draw_flags,
@@ -239,8 +248,8 @@ pub fn columns<'m>(stale: bool) -> Vec<Column<PortRow<'m>>> {
             min: 6,
             max: 6,
             right: true,
-            // While something is stale, that must be seen on the narrowest screen.
-            rank: if stale { 2 } else { 12 },
+            // While something is stale, that is worth more than most.
+            rank: if stale { 3 } else { 12 },
             descending: true,
             cmp: |a, b| a.age.cmp(&b.age),
             draw: |r, c| draw_age(r.age, r.stale, c),

@@ -7,7 +7,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-use crate::mad::{MgmtClass, attribute_name};
+use crate::mad::{MgmtClass, names};
 use crate::model::view::{DestinationRow, FailureKind, HeaderView, InFlightRow};
 use crate::tui::filter::{Filter, Subject};
 use crate::tui::pack::pack;
@@ -68,7 +68,11 @@ fn back_off_words(row: &DestinationRow<'_>) -> String {
 }
 
 fn name_role(row: &DestinationRow<'_>) -> Role {
-    if row.back_off.is_some() { Role::Bad } else { Role::Text }
+    if row.back_off.is_some() {
+        Role::Bad
+    } else {
+        Role::Text
+    }
 }
 
 /// The columns of the destinations.
@@ -257,7 +261,7 @@ fn what(row: &InFlightRow<'_>) -> String {
         0x04 => "Perf",
         _ => "class",
     };
-    let name = attribute_name(MgmtClass::new(row.class), row.attribute);
+    let name = names::attribute(MgmtClass::new(row.class), row.attribute);
     let mut out = format!("{class} {name}");
     if name == "unknown" {
         out.push_str(&format!(" {:#06x}", row.attribute));
@@ -288,7 +292,13 @@ pub fn draw_in_flight(
     let text = |t: String| (t, Role::Text);
     let oldest = rows.first().map_or(Duration::ZERO, |r| r.age);
     let mut facts = vec![
-        (0, vec![("In flight ".to_owned(), Role::Accent), text(rows.len().to_string())]),
+        (
+            0,
+            vec![
+                ("In flight ".to_owned(), Role::Accent),
+                text(rows.len().to_string()),
+            ],
+        ),
         (2, vec![label("SMPs "), text(use_of(header.smp_in_flight))]),
         (3, vec![label("GMPs "), text(use_of(header.gmp_in_flight))]),
     ];
@@ -304,8 +314,16 @@ pub fn draw_in_flight(
     };
     let mut y = area.y + 1;
     for row in rows.iter().take(shown) {
-        let attempt = if row.attempt > 1 { Role::Warn } else { Role::Label };
-        let line = Rect { y, height: 1, ..area };
+        let attempt = if row.attempt > 1 {
+            Role::Warn
+        } else {
+            Role::Label
+        };
+        let line = Rect {
+            y,
+            height: 1,
+            ..area
+        };
         pack(
             buf,
             line,
@@ -313,8 +331,22 @@ pub fn draw_in_flight(
             look,
             vec![
                 (0, vec![text(super::pad_left(&seconds(row.age), 6, look))]),
-                (1, vec![text(super::pad(row.who, (area.width / 3).clamp(10, 40), look))]),
-                (2, vec![text(super::pad(&what(row), (area.width / 3).clamp(10, 40), look))]),
+                (
+                    1,
+                    vec![text(super::pad(
+                        row.who,
+                        (area.width / 3).clamp(10, 40),
+                        look,
+                    ))],
+                ),
+                (
+                    2,
+                    vec![text(super::pad(
+                        &what(row),
+                        (area.width / 3).clamp(10, 40),
+                        look,
+                    ))],
+                ),
                 (3, vec![(format!("attempt {}", row.attempt), attempt)]),
                 (4, vec![label(&format!("TID {:08x}", row.tid))]),
             ],
@@ -323,6 +355,13 @@ pub fn draw_in_flight(
     }
     if rows.len() > shown && y < area.bottom() {
         let more = format!("       and {} more", rows.len() - shown);
-        put(buf, (area.x, y), area.width, &more, look.style(Role::Label), look);
+        put(
+            buf,
+            (area.x, y),
+            area.width,
+            &more,
+            look.style(Role::Label),
+            look,
+        );
     }
 }

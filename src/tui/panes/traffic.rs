@@ -8,8 +8,8 @@ use super::{by_peer, by_place, draw_age, draw_peer, want_peer};
 use crate::model::Num;
 use crate::model::view::{TotalsView, TrafficRow};
 use crate::tui::filter::{Filter, Subject};
-use crate::tui::table::{Cell, Column, RowKey, by_f64};
 use crate::tui::pack::pack;
+use crate::tui::table::{Cell, Column, RowKey, by_f64};
 use crate::tui::text::{grouped, num, percent, si, width};
 use crate::tui::theme::{Look, Role};
 
@@ -109,7 +109,7 @@ pub fn columns<'m>(stale: bool) -> Vec<Column<TrafficRow<'m>>> {
         },
         Column {
             title: "Peer[port]",
-            min: 11,
+            min: 13,
             max: 64,
             right: false,
             rank: 6,
@@ -311,13 +311,28 @@ pub fn draw_totals(
             (1, vec![label("Out "), rate(totals.delivered_bps, "bit/s")]),
             (3, vec![rate(totals.injected_pps, "pkt/s"), label(" in")]),
             (5, vec![rate(totals.delivered_pps, "pkt/s"), label(" out")]),
-            (2, vec![label("Busiest "), (share, share_role), (busiest, Role::Text)]),
+            (
+                2,
+                vec![
+                    label("Busiest "),
+                    (share, share_role),
+                    (busiest, Role::Text),
+                ],
+            ),
             (
                 // A sum over a part of the fabric must say so.
                 if counted < of { 1 } else { 4 },
                 vec![(
-                    format!("{} of {} adapter ports", grouped(counted as u64), grouped(of as u64)),
-                    if counted < of { Role::Warn } else { Role::Label },
+                    format!(
+                        "{} of {} adapter ports",
+                        grouped(counted as u64),
+                        grouped(of as u64)
+                    ),
+                    if counted < of {
+                        Role::Warn
+                    } else {
+                        Role::Label
+                    },
                 )],
             ),
         ],
