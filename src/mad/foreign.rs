@@ -2,7 +2,6 @@
 //! arbitrary bytes, and captures of the usual tools talking to ibsim and
 //! opensm, with what those tools printed.
 
-use super::attr::{AttributeInfo, Fields};
 use super::*;
 
 /// A case of a test data file: name, bytes, printed lines.
@@ -250,6 +249,25 @@ fn text_and_tables_are_read() {
     assert_eq!(description.text(), "node00000 mlx5_0");
     let pkeys = PKeyTable::parse(&captured("pk").view()).unwrap().pkeys();
     assert_eq!((pkeys[0], pkeys[1]), (0xffff, 0));
+    // smpquery sl2vl: 0 to 14, and 7 for SL 15.
+    let vls = SlToVl::parse(&captured("sl").view()).unwrap().vls();
+    assert_eq!(vls, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 7]);
+    // smpquery vlarb, the table printed last: weight 4 for VL 0, else 0.
+    let arbitration = VlArbitration::parse(&captured("vl").view()).unwrap();
+    let entries: Vec<_> = (0..8).filter_map(|i| arbitration.entry(i)).collect();
+    assert_eq!(
+        entries,
+        [
+            (0, 4),
+            (1, 0),
+            (2, 0),
+            (3, 0),
+            (4, 0),
+            (5, 0),
+            (6, 0),
+            (7, 0)
+        ]
+    );
     let sm = SmInfo::parse(&captured("smi").view()).unwrap();
     // sminfo: guid 0x100003, activity count 284, priority 0, state 3 MASTER.
     assert_eq!((sm.guid(), sm.act_count()), (0x100003, 284));

@@ -35,6 +35,7 @@
 pub mod attr;
 mod build;
 mod common;
+mod field;
 #[cfg(test)]
 mod foreign;
 mod gid;
@@ -51,8 +52,9 @@ mod smp;
 mod status;
 mod values;
 
-pub use attr::{Attribute, Field, FieldValue, Fields, Value};
+pub use attr::{Attribute, AttributeInfo, Family};
 pub use common::*;
+pub use field::{Field, FieldValue, Fields, Value, text};
 pub use gid::Gid;
 pub use header::{HEADER_LEN, MAD_LEN, MAX_HOPS, Mad, MadView, data_offset};
 pub use perf::*;

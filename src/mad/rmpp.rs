@@ -112,7 +112,7 @@ impl Header {
         Header {
             version: 1,
             kind: Type::Data,
-            resp_time: 0x1f,
+            resp_time: 0,
             flags: if segments == 1 {
                 flags | Flags::LAST
             } else {
@@ -205,6 +205,10 @@ pub enum Refused {
 
 /// What became of a MAD given to a [`Reassembler`].
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "returned once a MAD and taken apart at once"
+)]
 pub enum Outcome {
     /// It is whole: itself, or the message it completed.
     Whole(Mad),

@@ -198,7 +198,7 @@ pub fn raw_records<'a>(mad: &MadView<'a>) -> impl Iterator<Item = &'a [u8]> + us
     let step = usize::from(mad.attribute_offset()) * 8;
     let table = mad.method() == Method::GetTableResp;
     let (chunk, data) = match step {
-        0 if table => (1, &data[..0]),
+        0 if table => (1, &[][..]),
         0 => (data.len().max(1), data),
         // A reply that is no table holds one record, whatever follows it.
         _ if !table => (step, data.get(..step).unwrap_or(data)),

@@ -77,7 +77,7 @@ macro_rules! open {
 
         impl $crate::mad::attr::FieldType for $name {
             const BITS: usize = <$repr>::BITS as usize;
-            const SHOW: $crate::mad::attr::Show = $crate::mad::attr::Show::Coded($name::show);
+            const SHOW: $crate::mad::field::Show = $crate::mad::field::Show::Coded($name::show);
             #[inline(always)]
             fn read(bytes: &[u8], bit: usize, width: usize) -> Self {
                 Self::new($crate::mad::attr::get_bits(bytes, bit, width) as $repr)
@@ -165,7 +165,7 @@ macro_rules! mask {
 
         impl $crate::mad::attr::FieldType for $name {
             const BITS: usize = <$repr>::BITS as usize;
-            const SHOW: $crate::mad::attr::Show = $crate::mad::attr::Show::Coded($name::show);
+            const SHOW: $crate::mad::field::Show = $crate::mad::field::Show::Coded($name::show);
             #[inline(always)]
             fn read(bytes: &[u8], bit: usize, width: usize) -> Self {
                 $name($crate::mad::attr::get_bits(bytes, bit, width) as $repr)
