@@ -148,8 +148,8 @@ pub enum Error {
     #[error("the terminal is gone (hung up)")]
     HungUp,
     /// A signal ended the program.
-    #[error("ended by {0}")]
-    Signal(&'static str),
+    #[error("ended by {}", signal_hook::low_level::signal_name(*.0).unwrap_or("a signal"))]
+    Signal(i32),
     /// A thread panicked.
     #[error("internal error, please report it: {0}")]
     Panicked(String),

@@ -223,10 +223,9 @@ impl Console {
         match control {
             Control::HungUp => Err(Error::HungUp),
             Control::Panicked => Err(Error::Panicked(guard::panicked().unwrap_or_default())),
-            Control::Signal(SIGTERM) => Err(Error::Signal("SIGTERM")),
-            Control::Signal(SIGHUP) => Err(Error::Signal("SIGHUP")),
-            Control::Signal(SIGINT) => Err(Error::Signal("SIGINT")),
-            Control::Signal(SIGQUIT) => Err(Error::Signal("SIGQUIT")),
+            Control::Signal(signal @ (SIGTERM | SIGHUP | SIGINT | SIGQUIT)) => {
+                Err(Error::Signal(signal))
+            }
             Control::Signal(SIGTSTP) => self.stop(),
             Control::Signal(SIGCONT) => {
                 // Whoever stopped us may have changed the terminal since.

@@ -170,6 +170,12 @@ impl Look {
         self
     }
 
+    /// The same in another depth.
+    pub const fn with_depth(mut self, depth: Depth) -> Look {
+        self.depth = depth;
+        self
+    }
+
     /// How many colours it uses.
     pub const fn depth(&self) -> Depth {
         self.depth
