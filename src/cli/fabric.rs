@@ -11,13 +11,11 @@ use crate::event::Settings;
 use crate::fabric::names::NameMap;
 use crate::port::{MadPort, UmadPort};
 use crate::sim::ibsim::IbsimPort;
+use crate::sim::{self, SimOptions, SimPort};
 
 
 /// Where a name map is looked for when none is named.
-const NAME_MAPS: [&str; 2] = [
-    "/etc/rdma/ib-node-name-map",
-    "/etc/opensm/ib-node-name-map",
-];
+const NAME_MAPS: [&str; 2] = ["/etc/rdma/ib-node-name-map", "/etc/opensm/ib-node-name-map"];
 
 /// Opens the port that the options name.
 pub fn open(common: &Common) -> Result<Box<dyn MadPort>, Failure> {
