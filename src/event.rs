@@ -16,7 +16,7 @@ use crate::mad::Mad;
 use crate::port::{Address, AgentReport, LocalPort, Source, Stamp};
 
 /// One thing that happened.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     /// Number in the session's order, from 0 and without gaps unless events were dropped.
     pub seq: u64,
@@ -45,7 +45,7 @@ pub type SharedBatch = Arc<Batch>;
 ///
 /// The two MAD variants hold their 256 bytes inline, since they are nearly all of a stream and
 /// a batch is one allocation; everything large and rare is boxed.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(clippy::large_enum_variant)] // MADs are the common case and live inline on purpose
 pub enum What {
     /// The session began.
@@ -223,7 +223,7 @@ pub struct Budget {
 }
 
 /// A MAD that went out. Its transaction is named by the low 32 bits of its TID.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sent {
     /// Where to.
     pub addr: Address,
@@ -239,7 +239,7 @@ pub struct Sent {
 
 /// A MAD that came in: an answer if the low half of its TID is that of a pending request of
 /// the same class and attribute, else unsolicited or late.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Received {
     /// Who from.
     pub addr: Address,
@@ -388,7 +388,7 @@ pub struct SweepEnded {
 }
 
 /// A request and its reply as they were before the viewer joined.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Known {
     /// When the reply came.
     pub at: Stamp,

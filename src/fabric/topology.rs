@@ -4,12 +4,12 @@
 //! must know whom to ask) and the model (which must show it) each hold an instance and feed it
 //! the same exchanges in the same order, so their [`Topology::digest`]s agree.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use super::{DrPath, Guid, Lid, LinkSpeed, LinkWidth, NodeId, NodeKind, PortKey, Request};
 use crate::mad::{
-    Attribute, Mad, MlnxExtPortInfo, MlnxSpeeds, NodeDescription, NodeInfo, PortCaps, PortCaps2, PortInfo,
-    PortInfoExtended, SwitchInfo,
+    Attribute, Mad, MlnxExtPortInfo, MlnxSpeeds, NodeDescription, NodeInfo, PortCaps, PortCaps2,
+    PortInfo, PortInfoExtended, SwitchInfo,
 };
 
 /// Full discoveries that a node may miss before it is forgotten.
@@ -37,6 +37,8 @@ pub struct Node {
     pub route: DrPath,
     /// The port by which that route enters it.
     pub entry: u8,
+    /// Generation in which that route was last proven by an answer.
+    pub proven: u32,
     /// Generation in which it last answered.
     pub seen: u32,
     /// It can be reached, as far as known: false once its last link went down or a full
@@ -99,7 +101,11 @@ impl Node {
 
     /// The port whose capability masks speak for `port`: port 0 of a switch, else itself.
     fn mask_port(&self, port: u8) -> Option<&Port> {
-        self.port(if self.kind == NodeKind::Switch { 0 } else { port })
+        self.port(if self.kind == NodeKind::Switch {
+            0
+        } else {
+            port
+        })
     }
 
     /// CapabilityMask and CapabilityMask2 that hold for `port`: a switch keeps both at port 0.
@@ -119,7 +125,9 @@ impl Node {
         let p = self.port(port)?;
         p.is_up().then_some(())?;
         let info = p.info.as_ref()?;
-        let (mask, mask2) = self.capability_masks(port).unwrap_or((PortCaps(0), PortCaps2(0)));
+        let (mask, mask2) = self
+            .capability_masks(port)
+            .unwrap_or((PortCaps(0), PortCaps2(0)));
         let ext = if mask.has(PortCaps::EXT_SPEEDS) {
             info.link_speed_ext_active().code()
         } else {
@@ -156,9 +164,7 @@ impl Node {
 
     /// The switch has an enhanced port 0, which has counters of its own.
     pub fn has_enhanced_port0(&self) -> bool {
-        self.switch
-            .as_ref()
-            .is_some_and(|s| s.enhanced_port0())
+        self.switch.as_ref().is_some_and(|s| s.enhanced_port0())
     }
 }
 
@@ -315,10 +321,10 @@ impl Topology {
     fn forget(&mut self, id: NodeId) {
         if let Some(node) = self.nodes.remove(&id) {
             for port in &node.ports {
-                if let Some(peer) = port.peer {
-                    if let Some(p) = self.port_mut(peer) {
-                        p.last_peer = p.peer.take();
-                    }
+                if let Some(peer) = port.peer
+                    && let Some(p) = self.port_mut(peer)
+                {
+                    p.last_peer = p.peer.take();
                 }
             }
         }
@@ -363,10 +369,10 @@ impl Topology {
                         }
                     }
                     SwitchInfo::ID => {
-                        if let Ok(info) = SwitchInfo::from_bytes(view.data()) {
-                            if let Some(node) = self.nodes.get_mut(&id) {
-                                node.switch = Some(info);
-                            }
+                        if let Ok(info) = SwitchInfo::from_bytes(view.data())
+                            && let Some(node) = self.nodes.get_mut(&id)
+                        {
+                            node.switch = Some(info);
                         }
                     }
                     PortInfo::ID => {
@@ -417,6 +423,7 @@ impl Topology {
         let ports = usize::from(info.num_ports()) + 1;
         let kind = NodeKind::from_code(info.node_type().code());
         let route = request.path;
+        let present = self.nodes.get(&id).is_some_and(|n| n.present);
         if self.nodes.contains_key(&id) {
             self.saw(id, changes);
         } else {
@@ -432,19 +439,20 @@ impl Topology {
             ports: Vec::new(),
             route: route.unwrap_or(DrPath::LOCAL),
             entry,
+            proven: generation,
             seen: generation,
             present: true,
         });
         node.kind = kind;
         node.info = info;
         node.ports.resize_with(ports, Port::default);
-        if let Some(route) = route {
-            // A route that this answer proves beats one from an earlier generation.
-            let stale = request.target.generation != 0 && node.route.len() >= route.len();
-            if stale || route.len() < node.route.len() {
-                node.route = route;
-                node.entry = entry;
-            }
+        // The answer proves its route now; an older one may lead through a link that is gone.
+        if let Some(route) = route
+            && (route.len() <= node.route.len() || node.proven < generation || !present)
+        {
+            node.route = route;
+            node.entry = entry;
+            node.proven = generation;
         }
         let slot = if kind == NodeKind::Switch { 0 } else { entry };
         if let Some(port) = node.ports.get_mut(usize::from(slot)) {
@@ -466,11 +474,11 @@ impl Topology {
     }
 
     fn learn_description(&mut self, id: NodeId, desc: NodeDescription, changes: &mut Changes) {
-        if let Some(node) = self.nodes.get_mut(&id) {
-            if node.description.as_ref() != Some(&desc) {
-                node.description = Some(desc);
-                changes.list.push(Change::Described(id));
-            }
+        if let Some(node) = self.nodes.get_mut(&id)
+            && node.description.as_ref() != Some(&desc)
+        {
+            node.description = Some(desc);
+            changes.list.push(Change::Described(id));
         }
     }
 
@@ -509,10 +517,11 @@ impl Topology {
         if holds_lid && (state != DOWN || key.port == 0) {
             self.set_lid(key, lid_before, lid, changes);
         }
-        if state == DOWN && key.port != 0 {
-            if let Some(peer) = peer {
-                self.unlink(key, peer, changes);
-            }
+        if state == DOWN
+            && key.port != 0
+            && let Some(peer) = peer
+        {
+            self.unlink(key, peer, changes);
         }
     }
 
@@ -534,10 +543,10 @@ impl Topology {
 
     fn link(&mut self, a: PortKey, b: PortKey, changes: &mut Changes) {
         for (end, other) in [(a, b), (b, a)] {
-            if let Some(old) = self.port(end).and_then(|p| p.peer) {
-                if old != other {
-                    self.unlink(end, old, changes);
-                }
+            if let Some(old) = self.port(end).and_then(|p| p.peer)
+                && old != other
+            {
+                self.unlink(end, old, changes);
             }
         }
         let mut fresh = false;
@@ -554,26 +563,78 @@ impl Topology {
 
     fn unlink(&mut self, a: PortKey, b: PortKey, changes: &mut Changes) {
         for (end, other) in [(a, b), (b, a)] {
-            if let Some(port) = self.port_mut(end) {
-                if port.peer == Some(other) {
-                    port.peer = None;
-                    port.last_peer = Some(other);
-                }
+            if let Some(port) = self.port_mut(end)
+                && port.peer == Some(other)
+            {
+                port.peer = None;
+                port.last_peer = Some(other);
             }
         }
         changes.list.push(Change::LinkLost(a, b));
-        let local = self.local.map(|l| l.node);
-        for id in [a.node, b.node] {
-            if let Some(node) = self.nodes.get_mut(&id) {
-                if node.present
-                    && Some(id) != local
-                    && node.ports.iter().all(|p| p.peer.is_none())
+        self.settle(changes);
+    }
+
+    /// After a link went: finds nodes that no link leads to any more, and new routes to nodes
+    /// whose old one is broken.
+    fn settle(&mut self, changes: &mut Changes) {
+        let Some(local) = self.local else {
+            return;
+        };
+        let mut routes: BTreeMap<NodeId, (DrPath, u8)> = BTreeMap::new();
+        let mut queue = VecDeque::from([local.node]);
+        routes.insert(local.node, (DrPath::LOCAL, local.port));
+        while let Some(id) = queue.pop_front() {
+            let (Some(node), Some(&(route, _))) = (self.nodes.get(&id), routes.get(&id)) else {
+                continue;
+            };
+            // Only switches pass a directed route on; the local node sends by its own port.
+            if node.kind != NodeKind::Switch && id != local.node {
+                continue;
+            }
+            for number in node.external_ports() {
+                if id == local.node && node.kind != NodeKind::Switch && number != local.port {
+                    continue;
+                }
+                let Some(peer) = node.port(number).and_then(|p| p.peer) else {
+                    continue;
+                };
+                if let (false, Some(further)) =
+                    (routes.contains_key(&peer.node), route.then(number))
                 {
-                    node.present = false;
-                    changes.list.push(Change::NodeMissing(id));
+                    routes.insert(peer.node, (further, peer.port));
+                    queue.push_back(peer.node);
                 }
             }
         }
+        let broken: Vec<NodeId> = self
+            .nodes
+            .values()
+            .filter(|n| self.walk(&n.route) != Some(n.id))
+            .map(|n| n.id)
+            .collect();
+        for id in broken {
+            let Some(node) = self.nodes.get_mut(&id) else {
+                continue;
+            };
+            match routes.get(&id) {
+                Some(&(route, entry)) => {
+                    node.route = route;
+                    node.entry = entry;
+                }
+                None if node.present => {
+                    node.present = false;
+                    changes.list.push(Change::NodeMissing(id));
+                }
+                None => {}
+            }
+        }
+    }
+
+    /// The node that a directed route leads to over the links that are known.
+    fn walk(&self, route: &DrPath) -> Option<NodeId> {
+        route.hops().iter().try_fold(self.local?.node, |id, hop| {
+            Some(self.port(id.port(*hop))?.peer?.node)
+        })
     }
 
     /// A digest of all that is known of structure and states; equal topologies have equal ones.
@@ -611,5 +672,240 @@ impl Fnv {
         for byte in word.to_be_bytes() {
             self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fabric::Target;
+    use crate::mad::{Method, NodeType, PortState};
+
+    const HOST: NodeId = NodeId::new(0xA);
+    const LEAF: NodeId = NodeId::new(0xB);
+    const SPINE: NodeId = NodeId::new(0xC);
+    const FAR: NodeId = NodeId::new(0xD);
+
+    /// Asks and answers NodeInfo along `path`, as discovery does.
+    fn node_info(
+        t: &mut Topology,
+        id: NodeId,
+        kind: NodeType,
+        ports: u8,
+        entry: u8,
+        path: &[u8],
+        via: Option<PortKey>,
+    ) -> Changes {
+        let request = Mad::smp_dr(Method::Get, NodeInfo::ID, 0, path, 1).unwrap();
+        let mut info = NodeInfo::new();
+        info.set_node_guid(id.guid.0)
+            .set_port_guid(id.guid.0 + 0x100)
+            .set_node_type(kind)
+            .set_num_ports(ports)
+            .set_local_port(entry);
+        let reply = Mad::reply(&request.view(), &info);
+        let target = Target {
+            via,
+            generation: t.generation(),
+            ..Target::default()
+        };
+        t.learn(&Request::of(&request, 0xFFFF, target), &reply)
+    }
+
+    fn port_info(t: &mut Topology, key: PortKey, state: PortState, lid: u16) -> Changes {
+        let request = Mad::smp_lid(Method::Get, PortInfo::ID, u32::from(key.port), 1);
+        let mut info = PortInfo::new();
+        info.set_port_state(state).set_lid(lid);
+        let reply = Mad::reply(&request.view(), &info);
+        let target = Target::port(key, t.generation());
+        t.learn(&Request::of(&request, 1, target), &reply)
+    }
+
+    /// HOST[1] - LEAF[1], LEAF[2] - SPINE[1], LEAF[3] - SPINE[2], SPINE[3] - FAR[1].
+    fn small() -> Topology {
+        let mut t = Topology::new();
+        t.discovery_began(1);
+        node_info(&mut t, HOST, NodeType::Ca, 1, 1, &[], None);
+        node_info(
+            &mut t,
+            LEAF,
+            NodeType::Switch,
+            3,
+            1,
+            &[1],
+            Some(HOST.port(1)),
+        );
+        node_info(
+            &mut t,
+            SPINE,
+            NodeType::Switch,
+            3,
+            1,
+            &[1, 2],
+            Some(LEAF.port(2)),
+        );
+        node_info(
+            &mut t,
+            SPINE,
+            NodeType::Switch,
+            3,
+            2,
+            &[1, 3],
+            Some(LEAF.port(3)),
+        );
+        node_info(
+            &mut t,
+            FAR,
+            NodeType::Ca,
+            1,
+            1,
+            &[1, 2, 3],
+            Some(SPINE.port(3)),
+        );
+        t
+    }
+
+    #[test]
+    fn both_ends_of_a_link_come_from_one_answer() {
+        let t = small();
+        assert_eq!(t.local(), Some(HOST.port(1)));
+        assert_eq!(t.port(SPINE.port(2)).unwrap().peer, Some(LEAF.port(3)));
+        assert_eq!(t.port(LEAF.port(3)).unwrap().peer, Some(SPINE.port(2)));
+        assert_eq!(t.node(FAR).unwrap().route.to_string(), "0,1,2,3");
+    }
+
+    #[test]
+    fn a_link_that_goes_down_is_rerouted_around_and_remembered() {
+        let mut t = small();
+        port_info(&mut t, LEAF.port(2), PortState::Active, 0);
+        let changes = port_info(&mut t, LEAF.port(2), PortState::Down, 0);
+        assert_eq!(
+            changes.list,
+            [
+                Change::PortState {
+                    port: LEAF.port(2),
+                    from: Some(4),
+                    to: 1
+                },
+                Change::LinkLost(LEAF.port(2), SPINE.port(1)),
+            ]
+        );
+        assert_eq!(t.port(LEAF.port(2)).unwrap().last_peer, Some(SPINE.port(1)));
+        assert!(t.node(FAR).unwrap().present);
+        assert_eq!(t.node(FAR).unwrap().route.to_string(), "0,1,3,3");
+        assert_eq!(t.node(SPINE).unwrap().entry, 2);
+    }
+
+    #[test]
+    fn nodes_behind_the_last_link_are_missing_until_they_answer() {
+        let mut t = small();
+        let changes = port_info(&mut t, SPINE.port(3), PortState::Down, 0);
+        assert_eq!(changes.list.last(), Some(&Change::NodeMissing(FAR)));
+        assert!(!t.node(FAR).unwrap().present);
+        let changes = node_info(
+            &mut t,
+            FAR,
+            NodeType::Ca,
+            1,
+            1,
+            &[1, 2, 3],
+            Some(SPINE.port(3)),
+        );
+        assert_eq!(
+            changes.list,
+            [
+                Change::NodeReturned(FAR),
+                Change::LinkFound(SPINE.port(3), FAR.port(1)),
+            ]
+        );
+    }
+
+    #[test]
+    fn the_garbage_of_a_port_that_is_down_sets_no_lid() {
+        let mut t = small();
+        port_info(&mut t, FAR.port(1), PortState::Active, 9);
+        assert_eq!(t.by_lid(9), Some(FAR.port(1)));
+        port_info(&mut t, FAR.port(1), PortState::Down, 0x1234);
+        assert_eq!(t.by_lid(0x1234), None);
+        assert_eq!(t.node(FAR).unwrap().port(1).unwrap().width(), None);
+    }
+
+    #[test]
+    fn a_lid_that_moves_to_another_node_names_that_one() {
+        let mut t = small();
+        port_info(&mut t, FAR.port(1), PortState::Active, 9);
+        let changes = port_info(&mut t, FAR.port(1), PortState::Active, 12);
+        assert_eq!(
+            changes.list,
+            [Change::Lid {
+                port: FAR.port(1),
+                from: 9,
+                to: 12
+            }]
+        );
+        port_info(&mut t, HOST.port(1), PortState::Active, 9);
+        assert_eq!(t.by_lid(9), Some(HOST.port(1)));
+        assert_eq!(t.by_lid(10), None);
+    }
+
+    #[test]
+    fn a_discovery_that_does_not_see_a_node_marks_it_and_at_last_forgets_it() {
+        let mut t = small();
+        let mut forgotten = None;
+        for generation in 2..20 {
+            t.discovery_began(generation);
+            node_info(&mut t, HOST, NodeType::Ca, 1, 1, &[], None);
+            node_info(
+                &mut t,
+                LEAF,
+                NodeType::Switch,
+                3,
+                1,
+                &[1],
+                Some(HOST.port(1)),
+            );
+            node_info(
+                &mut t,
+                SPINE,
+                NodeType::Switch,
+                3,
+                1,
+                &[1, 2],
+                Some(LEAF.port(2)),
+            );
+            let changes = t.discovery_ended();
+            if generation == 2 {
+                assert_eq!(changes.list, [Change::NodeMissing(FAR)]);
+            }
+            if changes.list.contains(&Change::NodeForgotten(FAR)) {
+                forgotten = Some(generation);
+            }
+        }
+        // Seen in generation 1, kept for 6 more, gone with the next.
+        assert_eq!(forgotten, Some(8));
+        assert_eq!(t.port(SPINE.port(3)).unwrap().last_peer, Some(FAR.port(1)));
+    }
+
+    #[test]
+    fn digests_tell_different_topologies_apart() {
+        let mut a = small();
+        let b = small();
+        assert_eq!(a.digest(), b.digest());
+        port_info(&mut a, FAR.port(1), PortState::Active, 9);
+        assert_ne!(a.digest(), b.digest());
+    }
+
+    #[test]
+    fn a_reply_without_its_request_teaches_nothing() {
+        let mut t = small();
+        let before = t.digest();
+        let request = Mad::smp_lid(Method::Get, PortInfo::ID, 1, 1);
+        let reply = Mad::reply(
+            &request.view(),
+            PortInfo::new().set_port_state(PortState::Down),
+        );
+        let nobody = Request::of(&request, 1, Target::default());
+        assert_eq!(t.learn(&nobody, &reply), Changes::default());
+        assert_eq!(t.digest(), before);
     }
 }

@@ -120,6 +120,9 @@ both! {
     /// Length in bytes as received or made; a reply of the SA may have any.
     fn len(&self) -> usize { self.0.len() }
 
+    /// Never: a MAD has a header.
+    fn is_empty(&self) -> bool { self.0.is_empty() }
+
     /// RMPP header, for classes that have one.
     fn rmpp(&self) -> Option<rmpp::Header> { rmpp::Header::of(&MadView(self.0)) }
 }
@@ -211,6 +214,10 @@ impl fmt::Display for MadView<'_> {
 }
 
 #[derive(Clone)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "inline on purpose: no allocation a MAD"
+)]
 enum Body {
     Inline { len: u16, bytes: [u8; MAD_LEN] },
     Boxed(Box<[u8]>),
@@ -293,11 +300,6 @@ impl Mad {
         }
     }
 
-    /// Never: a MAD has a header.
-    pub fn is_empty(&self) -> bool {
-        false
-    }
-
     /// See [`MadView::data`].
     pub fn data(&self) -> &[u8] {
         self.view().data()
@@ -343,7 +345,7 @@ impl Mad {
     }
 
     /// Puts an attribute at the class's data offset. The attribute ID is the
-    /// caller's: [`Mad::request`]'s builders took it.
+    /// caller's: the builders took it.
     pub fn set_data<A: Attribute>(&mut self, attribute: &A) -> &mut Self {
         self.set_data_bytes(attribute.bytes())
     }
@@ -400,6 +402,130 @@ impl Mad {
             Mad(Body::Boxed(bytes.into()))
         } else {
             Mad::copy(&bytes)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{NodeInfo, PortCounters, PortInfo};
+    use super::*;
+
+    #[test]
+    fn requests_have_their_fields_at_the_offsets_of_the_spec() {
+        let mad = Mad::smp_dr(
+            Method::Get,
+            PortInfo::ID,
+            0x8000_0007,
+            &[1, 20, 3],
+            0x1122334455667788,
+        )
+        .unwrap();
+        let b = mad.bytes();
+        assert_eq!(b.len(), 256);
+        // Base version, class, class version, method; status; hop pointer, count.
+        assert_eq!(b[..8], [1, 0x81, 1, 1, 0, 0, 0, 3]);
+        assert_eq!(b[8..16], [0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88]);
+        assert_eq!(b[16..24], [0, 0x15, 0, 0, 0x80, 0, 0, 7]);
+        assert_eq!(b[32..36], [0xff; 4]);
+        // Entry 0 of the initial path is reserved.
+        assert_eq!(b[128..133], [0, 1, 20, 3, 0]);
+
+        let b = Mad::sa(Method::GetTable, 0x11, 0, 1 << 4, 7);
+        let b = b.bytes();
+        assert_eq!(b[..4], [1, 3, 2, 0x12]);
+        assert_eq!(b[48..56], [0, 0, 0, 0, 0, 0, 0, 0x10]);
+
+        let b = Mad::perf_port(PortCounters::ID, 255, 7);
+        assert_eq!(b.bytes()[..4], [1, 4, 1, 1]);
+        assert_eq!(b.bytes()[64..66], [0, 255]);
+        assert_eq!(
+            Mad::smp_lid(Method::Set, 0x15, 0, 1).bytes()[..4],
+            [1, 1, 1, 2]
+        );
+    }
+
+    #[test]
+    fn a_route_of_64_hops_is_refused() {
+        assert!(Mad::smp_dr(Method::Get, 0x11, 0, &[1; 63], 1).is_ok());
+        let long = Mad::smp_dr(Method::Get, 0x11, 0, &[1; 64], 1);
+        assert_eq!(long.unwrap_err(), Malformed::PathTooLong { hops: 64 });
+    }
+
+    #[test]
+    fn the_direction_bit_is_no_status() {
+        let request = Mad::smp_dr(Method::Get, NodeInfo::ID, 0, &[1], 1).unwrap();
+        let reply = Mad::response_to(&request.view(), Status::UNSUPPORTED_ATTRIBUTE);
+        assert_eq!(reply.bytes()[4..6], [0x80, 0x0c]);
+        assert_eq!(reply.status(), Status::UNSUPPORTED_ATTRIBUTE);
+        assert!(reply.is_returning() && reply.is_response());
+        // The same bit of another class is its status.
+        let perf = Mad::response_to(&Mad::perf_port(0x12, 1, 1).view(), Status(0x8000));
+        assert_eq!(
+            (perf.status(), perf.is_returning()),
+            (Status(0x8000), false)
+        );
+    }
+
+    #[test]
+    fn a_short_mad_keeps_its_length_and_reads_zero_beyond() {
+        assert!(Mad::from_bytes(&[1; 23]).is_err());
+        let mad = Mad::from_bytes(&[0x03; 24]).unwrap();
+        assert_eq!((mad.len(), mad.bytes().len()), (24, 24));
+        assert_eq!(
+            (mad.m_key(), mad.component_mask(), mad.data()),
+            (0, 0, &[][..])
+        );
+        assert_eq!(Mad::from_bytes(&[7; 257]).unwrap().len(), 257);
+    }
+
+    #[test]
+    fn the_wrong_attribute_is_refused() {
+        let mad = Mad::smp_lid(Method::GetResp, PortInfo::ID, 0, 1);
+        assert!(PortInfo::parse(&mad.view()).is_ok());
+        let other = NodeInfo::parse(&mad.view()).unwrap_err();
+        assert_eq!(
+            other.to_string(),
+            "expected NodeInfo, got SubnLID attribute 0x0015"
+        );
+        // Attribute 0x12 of PerfMgt is PortCounters, of SMPs SwitchInfo.
+        let mad = Mad::smp_lid(Method::GetResp, PortCounters::ID, 0, 1);
+        assert!(PortCounters::parse(&mad.view()).is_err());
+    }
+
+    #[test]
+    fn a_line_says_what_a_mad_is() {
+        let perf = Mad::perf_port(0x1d, 1, 0x99);
+        assert_eq!(
+            perf.to_string(),
+            "Perf Get(PortCountersExtended) mod 0x0 tid 0x99"
+        );
+        let sa = Mad::sa(Method::GetTable, 0x1234, 0, 0, 1);
+        let reply = Mad::response_to(&sa.view(), Status(0x0300));
+        assert_eq!(
+            reply.to_string(),
+            "SubnAdm GetTableResp(0x1234) mod 0x0 tid 0x1 status no records"
+        );
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_bytes_are_a_mad_or_refused(
+            bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..400)
+        ) {
+            let Ok(mad) = Mad::from_bytes(&bytes) else {
+                assert!(bytes.len() < 24);
+                return Ok(());
+            };
+            assert_eq!(mad.bytes(), bytes);
+            let view = mad.view();
+            let _ = (view.to_string(), view.rmpp(), view.initial_path(), view.return_path());
+            let _ = Mad::response_to(&view, Status::OK).to_string();
+            let _ = super::super::notice::Received::parse(&view).map(|got| got.trap().to_string());
+            for field in super::super::registry::fields(&view).into_iter().flatten() {
+                assert!(!field.name().is_empty());
+                let _ = field.value().to_string();
+            }
         }
     }
 }

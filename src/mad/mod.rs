@@ -35,20 +35,26 @@
 pub mod attr;
 mod build;
 mod common;
+mod field;
+#[cfg(test)]
+mod foreign;
 mod gid;
 mod header;
 pub mod names;
+pub mod notice;
 mod perf;
 mod port_info;
 pub mod registry;
 pub mod rmpp;
 mod sa;
+pub mod secrets;
 mod smp;
 mod status;
 mod values;
 
-pub use attr::{Attribute, Field, FieldValue, Fields, Value};
+pub use attr::{Attribute, AttributeInfo, Family};
 pub use common::*;
+pub use field::{Field, FieldValue, Fields, Value, text};
 pub use gid::Gid;
 pub use header::{HEADER_LEN, MAD_LEN, MAX_HOPS, Mad, MadView, data_offset};
 pub use perf::*;

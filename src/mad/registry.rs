@@ -1,7 +1,6 @@
 //! Every declared attribute, for what is done without knowing the type:
 //! traces, detail views, blanking of secrets.
 
-use super::attr::{Attribute, AttributeInfo, Family, Fields};
 use super::*;
 
 macro_rules! registry {
@@ -23,6 +22,19 @@ macro_rules! registry {
                     cut: usize,
                 ) {
                     $( $name::fuzz(&a, &b, cut); )*
+                }
+            }
+
+            #[test]
+            fn names_are_unique_in_an_attribute() {
+                for info in ALL {
+                    let bytes = [0; LONGEST];
+                    let mut names: Vec<_> =
+                        Fields::new(info.fields, &bytes).map(|field| field.name()).collect();
+                    let all = names.len();
+                    names.sort();
+                    names.dedup();
+                    assert_eq!(names.len(), all, "{}", info.name);
                 }
             }
 
@@ -64,6 +76,5 @@ pub fn find(class: MgmtClass, id: u16) -> Option<&'static AttributeInfo> {
 /// `None` if the attribute has no declaration.
 pub fn fields<'a>(mad: &MadView<'a>) -> Option<Fields<'a>> {
     let info = find(mad.class(), mad.attr_id())?;
-    debug_assert!(info.family != Family::Any || info.id < 0x10);
     Some(Fields::new(info.fields, mad.data()))
 }

@@ -3,6 +3,7 @@
 
 use super::attr::{Attribute, FieldType, attribute};
 use super::port_info::PortInfo;
+use super::rmpp;
 use super::values::*;
 use super::{Gid, InformInfo, MadView, NodeDescription, NodeInfo, SmInfo, SwitchInfo};
 use super::{LinearForwardingTable, PKeyTable};
@@ -187,11 +188,17 @@ pub mod component {
 /// Offset 0 means none, or, where the reply is no table, one. Bytes at the end
 /// that do not make a whole record are left out.
 pub fn raw_records<'a>(mad: &MadView<'a>) -> impl Iterator<Item = &'a [u8]> + use<'a> {
-    let data = mad.data();
+    let mut data = mad.data();
+    // A raw segment that is the whole message: only its payload counts.
+    let alone = rmpp::Flags::ACTIVE | rmpp::Flags::FIRST | rmpp::Flags::LAST;
+    if let Some(header) = mad.rmpp().filter(|header| header.flags == alone) {
+        let valid = (header.length as usize).saturating_sub(rmpp::SA_HEAD);
+        data = data.get(..valid).unwrap_or(data);
+    }
     let step = usize::from(mad.attribute_offset()) * 8;
     let table = mad.method() == Method::GetTableResp;
     let (chunk, data) = match step {
-        0 if table => (1, &data[..0]),
+        0 if table => (1, &[][..]),
         0 => (data.len().max(1), data),
         // A reply that is no table holds one record, whatever follows it.
         _ if !table => (step, data.get(..step).unwrap_or(data)),

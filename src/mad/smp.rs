@@ -41,9 +41,9 @@ impl NodeDescription {
         NodeDescription(bytes)
     }
 
-    /// The text made harmless for a terminal, see [`super::attr::text`].
+    /// The text made harmless for a terminal, see [`super::text`].
     pub fn text(&self) -> std::borrow::Cow<'_, str> {
-        super::attr::text(&self.0)
+        super::text(&self.0)
     }
 }
 

@@ -77,7 +77,7 @@ macro_rules! open {
 
         impl $crate::mad::attr::FieldType for $name {
             const BITS: usize = <$repr>::BITS as usize;
-            const SHOW: $crate::mad::attr::Show = $crate::mad::attr::Show::Coded($name::show);
+            const SHOW: $crate::mad::field::Show = $crate::mad::field::Show::Coded($name::show);
             #[inline(always)]
             fn read(bytes: &[u8], bit: usize, width: usize) -> Self {
                 Self::new($crate::mad::attr::get_bits(bytes, bit, width) as $repr)
@@ -165,7 +165,7 @@ macro_rules! mask {
 
         impl $crate::mad::attr::FieldType for $name {
             const BITS: usize = <$repr>::BITS as usize;
-            const SHOW: $crate::mad::attr::Show = $crate::mad::attr::Show::Coded($name::show);
+            const SHOW: $crate::mad::field::Show = $crate::mad::field::Show::Coded($name::show);
             #[inline(always)]
             fn read(bytes: &[u8], bit: usize, width: usize) -> Self {
                 $name($crate::mad::attr::get_bits(bytes, bit, width) as $repr)
@@ -578,6 +578,10 @@ mask! {
         SWITCH_PORT_STATE_TABLE = 0x8 => "IsSwitchPortStateTableSupported",
         LINK_WIDTH_2X = 0x10 => "IsLinkWidth2xSupported",
         HDR = 0x20 => "IsLinkSpeedHDRSupported",
+        MKEY_PROTECT_BITS_EXT = 0x40 => "IsMKeyProtectBitsExtSupported",
+        ENHANCED_TRAP128 = 0x80 => "IsEnhancedTrap128Supported",
+        PARTITION_TOP = 0x100 => "IsPartitionTopSupported",
+        ENHANCED_QOS_ARBITER = 0x200 => "IsEnhancedQoSArbiterSupported",
         NDR = 0x400 => "IsLinkSpeedNDRSupported",
         EXT_SPEEDS2 = 0x800 => "IsExtendedSpeeds2Supported",
         XDR = 0x1000 => "IsLinkSpeedXDRSupported",

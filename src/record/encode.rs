@@ -1,0 +1,497 @@
+//! Events to bytes: a pcapng stream that Wireshark opens and [`super::Reader`] reads back whole.
+
+use std::collections::HashMap;
+
+use super::block::{self, PacketOptions};
+use super::frame::{self, Direction, LINK_UPPER_PDU, Own};
+use super::wire::{Body, Entry, FORMAT, Frame, KnownMeta, MadMeta, Part, Section, Targets, to_hex};
+use crate::event::{Event, Known, What};
+use crate::fabric::Target;
+use crate::mad::{MAD_LEN, Mad, MgmtClass, rmpp, secrets};
+use crate::port::{Address, Source, Stamp};
+
+/// Interfaces of a recording, in this order.
+pub(super) const MADS: u32 = 0;
+pub(super) const EVENTS: u32 = 1;
+pub(super) const KEYFRAMES: u32 = 2;
+/// Name of the interface whose MADs are no part of the stream.
+pub(super) const KEYFRAME_NAME: &str = "keyframe";
+
+/// Packet ids name table entries by their low 24 bits; this one marks what a keyframe repeats.
+pub(super) const KEYFRAME_BIT: u32 = 1 << 23;
+/// A table that grew to this many entries is begun anew, so that memory has a bound.
+pub(super) const MAX_ENTRIES: u32 = 1 << 20;
+
+/// tshark gives up on a file with a packet above 262,144 bytes. A text is cut well below,
+/// since quoting it inside another JSON text can double it.
+const MAX_TEXT: usize = 100_000;
+/// Events whose table entries share a frame.
+const CHUNK: usize = 256;
+
+/// How to record.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Keep M_Keys, SM_Keys and their like instead of blanking them.
+    pub keep_keys: bool,
+}
+
+/// The encoder: a state machine without I/O.
+///
+/// What it is given comes back from the reader as it was, `seq`, time and all, but for keys.
+#[derive(Debug)]
+pub struct Encoder {
+    options: Options,
+    own: Own,
+    session: Option<u32>,
+    anchor: i64,
+    /// Description of the MAD interface: what stands behind the port.
+    mads_of: String,
+    open: bool,
+    next_seq: u64,
+    generation: u32,
+    table: Table,
+    mads: u64,
+    events: u64,
+}
+
+/// Entries that packet ids refer to.
+#[derive(Debug, Default)]
+struct Table {
+    ids: HashMap<Entry, u32>,
+    /// Entries that no frame has told yet.
+    fresh: Vec<Entry>,
+}
+
+impl Table {
+    fn id(&mut self, entry: Entry) -> u32 {
+        if let Some(id) = self.ids.get(&entry) {
+            return *id;
+        }
+        if self.ids.len() as u32 >= MAX_ENTRIES {
+            self.ids.clear();
+        }
+        // Entry 0 is never used: id 0 of a foreign file means nothing.
+        let id = self.ids.len() as u32 + 1;
+        self.ids.insert(entry.clone(), id);
+        self.fresh.push(Entry { id, ..entry });
+        id
+    }
+}
+
+impl Encoder {
+    /// An encoder at the beginning of a file.
+    pub fn new(options: Options) -> Encoder {
+        Encoder {
+            options,
+            own: Own::default(),
+            session: None,
+            anchor: 0,
+            mads_of: "MADs".to_owned(),
+            open: false,
+            next_seq: 0,
+            generation: 0,
+            table: Table::default(),
+            mads: 0,
+            events: 0,
+        }
+    }
+
+    /// MADs encoded so far.
+    pub fn mads(&self) -> u64 {
+        self.mads
+    }
+
+    /// Events encoded so far.
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// What comes next begins another file, or follows something else: it starts with a section
+    /// header, and nothing in it refers to what was written before.
+    pub fn begin_section(&mut self) {
+        self.open = false;
+        self.table = Table::default();
+    }
+
+    /// Appends the events' bytes to `out`: whole blocks only.
+    pub fn encode(&mut self, events: &[Event], out: &mut Vec<u8>) {
+        let mut body = Vec::new();
+        for chunk in events.chunks(CHUNK) {
+            let Some(first) = chunk.first() else {
+                continue;
+            };
+            if !self.open {
+                self.section(first, out);
+            }
+            for event in chunk {
+                self.event(event, &mut body);
+            }
+            // Told before they are used, and with the first user's time, so that tools which
+            // sort by time keep that order.
+            if !self.table.fresh.is_empty() {
+                let fresh = Body::Targets(Targets {
+                    session: self.session.unwrap_or(0),
+                    entries: std::mem::take(&mut self.table.fresh),
+                });
+                self.json(out, EVENTS, first.at, None, fresh, PacketOptions::default());
+            }
+            out.append(&mut body);
+        }
+    }
+
+    fn section(&mut self, first: &Event, out: &mut Vec<u8>) {
+        if let What::Opened(opened) = &first.what {
+            self.anchor = opened.wall;
+            let host = opened.host.bytes().map(u64::from);
+            self.session = Some(fnv([opened.wall as u64, first.seq].into_iter().chain(host)));
+            self.mads_of = describe(&opened.source);
+        }
+        let session = *self
+            .session
+            .get_or_insert_with(|| fnv([first.seq, first.at.0]));
+        self.open = true;
+        self.next_seq = first.seq;
+        let application = concat!("fabtop ", env!("CARGO_PKG_VERSION"));
+        block::put_section(
+            out,
+            &format!("fabtop recording, format {FORMAT}"),
+            application,
+        );
+        for (name, description) in [
+            ("mad", self.mads_of.as_str()),
+            ("events", "What is no MAD, as JSON"),
+            (
+                KEYFRAME_NAME,
+                "MADs from before, for seeking; no part of the stream",
+            ),
+        ] {
+            block::put_interface(out, LINK_UPPER_PDU, name, description);
+        }
+        let section = Body::Section(Section {
+            format: FORMAT,
+            version: application.to_owned(),
+            session,
+            anchor: self.anchor,
+            seq: first.seq,
+            generation: self.generation,
+            keys: self.options.keep_keys,
+        });
+        self.json(
+            out,
+            EVENTS,
+            first.at,
+            None,
+            section,
+            PacketOptions::default(),
+        );
+    }
+
+    fn event(&mut self, event: &Event, out: &mut Vec<u8>) {
+        self.events += 1;
+        let at = event.at;
+        match &event.what {
+            What::Sent(sent) => {
+                self.follow(event, out);
+                let entry = self.sent_entry(&sent.target, sent.timeout_ms, &sent.addr);
+                let id = self.table.id(entry) | u32::from(sent.attempt) << 24;
+                self.mads += 1;
+                let to = Packet {
+                    interface: MADS,
+                    at,
+                    direction: Direction::Outbound,
+                    id,
+                    addr: &sent.addr,
+                };
+                self.mad(out, to, &sent.mad);
+            }
+            What::Received(received) => {
+                self.follow(event, out);
+                let id = self.table.id(address_entry(&received.addr));
+                self.mads += 1;
+                let to = Packet {
+                    interface: MADS,
+                    at,
+                    direction: Direction::Inbound,
+                    id,
+                    addr: &received.addr,
+                };
+                self.mad(out, to, &received.mad);
+            }
+            What::Known(known) => {
+                let meta = Body::Known(KnownMeta {
+                    seq: event.seq,
+                    at: at.0,
+                });
+                self.next_seq = event.seq.wrapping_add(1);
+                self.json(out, KEYFRAMES, at, None, meta, PacketOptions::default());
+                self.known(out, known);
+            }
+            what => {
+                let mut options = PacketOptions::default();
+                match what {
+                    What::LocalPort(port) => self.own = Own::of(port),
+                    What::SweepBegan(sweep) => self.generation = sweep.generation,
+                    What::Dropped { count } => options.dropped = Some(*count),
+                    _ => {}
+                }
+                let Some(mut body) = Body::of(what) else {
+                    return;
+                };
+                if let Body::Malformed(malformed) = &mut body
+                    && !self.options.keep_keys
+                {
+                    // Where keys would be if it were a MAD: M_Key, SM_Key.
+                    for range in [24..32, 36..44] {
+                        let end = malformed.head.len();
+                        malformed.head[range.start.min(end)..range.end.min(end)].fill(0);
+                    }
+                }
+                self.next_seq = event.seq.wrapping_add(1);
+                self.json(out, EVENTS, at, Some(event.seq), body, options);
+            }
+        }
+    }
+
+    /// MADs take the number after the one before: says so if that is not so.
+    fn follow(&mut self, event: &Event, out: &mut Vec<u8>) {
+        if event.seq != self.next_seq {
+            let next = Body::Next(event.seq);
+            self.json(out, EVENTS, event.at, None, next, PacketOptions::default());
+        }
+        self.next_seq = event.seq.wrapping_add(1);
+    }
+
+    fn known(&mut self, out: &mut Vec<u8>, known: &Known) {
+        let request = self.sent_entry(&known.target, 0, &known.addr);
+        let id = self.table.id(request);
+        let mut to = Packet {
+            interface: KEYFRAMES,
+            at: known.at,
+            direction: Direction::Outbound,
+            id,
+            addr: &known.addr,
+        };
+        self.mad(out, to, &known.request);
+        to.direction = Direction::Inbound;
+        self.mad(out, to, &known.reply);
+    }
+
+    fn sent_entry(&self, target: &Target, timeout: u32, addr: &Address) -> Entry {
+        Entry {
+            node: target.node,
+            port: target.port,
+            via: target.via,
+            generation: (target.generation != self.generation).then_some(target.generation),
+            timeout,
+            ..address_entry(addr)
+        }
+    }
+
+    /// One MAD, blanked, as its frame or its segments' frames.
+    fn mad(&mut self, out: &mut Vec<u8>, to: Packet<'_>, mad: &Mad) {
+        let blanked = (!self.options.keep_keys).then(|| {
+            let mut mad = mad.clone();
+            secrets::blank(&mut mad);
+            mad
+        });
+        let mad = blanked.as_ref().unwrap_or(mad);
+        let bytes = mad.bytes();
+        if bytes.len() == MAD_LEN {
+            self.packet(out, to, bytes);
+            return;
+        }
+        let segments = bytes.len() > MAD_LEN && mad.class() == MgmtClass::SubnAdm;
+        let meta = Body::Mad(MadMeta {
+            tid: mad.tid_low(),
+            len: bytes.len(),
+            rmpp: segments.then(|| to_hex(bytes.get(24..36).unwrap_or_default())),
+            rest: bytes
+                .get(MAD_LEN..)
+                .filter(|rest| !segments && !rest.is_empty())
+                .map(to_hex),
+        });
+        let events = if to.interface == MADS {
+            EVENTS
+        } else {
+            to.interface
+        };
+        self.json(out, events, to.at, None, meta, PacketOptions::default());
+        if segments {
+            for segment in rmpp::split(&mad.view()) {
+                self.packet(out, to, segment.bytes());
+            }
+        } else {
+            self.packet(out, to, bytes);
+        }
+    }
+
+    fn packet(&self, out: &mut Vec<u8>, to: Packet<'_>, bytes: &[u8]) {
+        let options = PacketOptions {
+            flags: Some(match to.direction {
+                Direction::Inbound => 1,
+                Direction::Outbound => 2,
+            }),
+            id: Some(u64::from(self.session.unwrap_or(0)) << 32 | u64::from(to.id)),
+            dropped: None,
+        };
+        let len = frame::mad_frame_len(to.addr);
+        block::put_packet(out, to.interface, self.time(to.at), len, options, |out| {
+            frame::put_mad(out, &self.own, to.direction, to.addr, bytes);
+        });
+    }
+
+    /// Packets carry wall time as it was at the opening, run on monotonically: a clock step is
+    /// an event of its own and turns no packet's time back.
+    fn time(&self, at: Stamp) -> u64 {
+        (self.anchor as u64).wrapping_add(at.0)
+    }
+
+    fn json(
+        &self,
+        out: &mut Vec<u8>,
+        interface: u32,
+        at: Stamp,
+        seq: Option<u64>,
+        body: Body,
+        options: PacketOptions,
+    ) {
+        // Strings, numbers and maps with text keys: nothing here can fail to serialize.
+        let text = serde_json::to_string(&Frame { seq, body }).unwrap_or_default();
+        if text.len() <= MAX_TEXT {
+            self.text(out, interface, at, &text, options);
+            return;
+        }
+        let parts = pieces(&text, MAX_TEXT);
+        let of = parts.len() as u32;
+        for (index, part) in (0u32..).zip(parts) {
+            let body = Body::Part(Part {
+                index,
+                of,
+                text: part.to_owned(),
+            });
+            let text = serde_json::to_string(&Frame { seq: None, body }).unwrap_or_default();
+            self.text(out, interface, at, &text, options);
+        }
+    }
+
+    fn text(
+        &self,
+        out: &mut Vec<u8>,
+        interface: u32,
+        at: Stamp,
+        text: &str,
+        options: PacketOptions,
+    ) {
+        let len = frame::JSON.len() + text.len();
+        block::put_packet(out, interface, self.time(at), len, options, |out| {
+            out.extend_from_slice(frame::JSON);
+            out.extend_from_slice(text.as_bytes());
+        });
+    }
+}
+
+/// Where a MAD's packets go.
+#[derive(Clone, Copy)]
+struct Packet<'a> {
+    interface: u32,
+    at: Stamp,
+    direction: Direction,
+    id: u32,
+    addr: &'a Address,
+}
+
+/// What of an address its frame does not say.
+fn address_entry(addr: &Address) -> Entry {
+    let framed = frame::address_in_frame(addr);
+    let mut entry = Entry {
+        qkey: (addr.qkey != framed.qkey).then_some(addr.qkey),
+        path_bits: addr.path_bits,
+        pkey_index: addr.pkey_index,
+        gid_index: addr.grh.map_or(0, |g| g.gid_index),
+        ..Entry::default()
+    };
+    if entry.apply(framed) != *addr {
+        entry = Entry {
+            address: Some(Box::new(*addr)),
+            ..Entry::default()
+        };
+    }
+    entry
+}
+
+impl Entry {
+    /// The address that the frame and this entry together mean.
+    pub fn apply(&self, framed: Address) -> Address {
+        if let Some(address) = &self.address {
+            return **address;
+        }
+        Address {
+            qkey: self.qkey.unwrap_or(framed.qkey),
+            path_bits: self.path_bits,
+            pkey_index: self.pkey_index,
+            grh: framed.grh.map(|g| crate::port::Grh {
+                gid_index: self.gid_index,
+                ..g
+            }),
+            ..framed
+        }
+    }
+}
+
+/// How an interface's description names a source. It survives filters that take all events, and
+/// a simulated fabric must never pass for a real one.
+fn describe(source: &Source) -> String {
+    match source {
+        Source::Umad { device, .. } => format!("{UMAD}{device}"),
+        Source::Ibsim { server } => format!("{IBSIM}{server}"),
+        Source::Simulated { fabric } => format!("{SIMULATED}{fabric}"),
+    }
+}
+
+/// The source that a description names.
+pub(super) fn described(text: &str) -> Option<Source> {
+    // The more special one first.
+    if let Some(server) = text.strip_prefix(IBSIM) {
+        return Some(Source::Ibsim {
+            server: server.to_owned(),
+        });
+    }
+    if let Some(device) = text.strip_prefix(UMAD) {
+        return Some(Source::Umad {
+            device: device.to_owned(),
+            shim: false,
+        });
+    }
+    text.strip_prefix(SIMULATED)
+        .map(|fabric| Source::Simulated {
+            fabric: fabric.to_owned(),
+        })
+}
+
+const UMAD: &str = "MADs of ";
+const IBSIM: &str = "MADs of ibsim server ";
+const SIMULATED: &str = "SIMULATED MADs of ";
+
+/// Cuts a text into pieces of at most `max` bytes, between characters.
+fn pieces(mut text: &str, max: usize) -> Vec<&str> {
+    let mut parts = Vec::new();
+    while text.len() > max {
+        let end = (0..=max).rev().find(|at| text.is_char_boundary(*at));
+        let (part, rest) = text.split_at(end.unwrap_or(max));
+        parts.push(part);
+        text = rest;
+    }
+    parts.push(text);
+    parts
+}
+
+/// FNV-1a, folded to 32 bits: tells sessions in a merged file apart.
+fn fnv(words: impl IntoIterator<Item = u64>) -> u32 {
+    let hash = words
+        .into_iter()
+        .flat_map(u64::to_le_bytes)
+        .fold(0xcbf2_9ce4_8422_2325u64, |h, b| {
+            (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3)
+        });
+    (hash ^ hash >> 32) as u32
+}
