@@ -17,6 +17,7 @@
 //! - `flight`: MADs on their way, and the kernel at our end.
 //! - `sma`, `pma`, `sm`, `sa`: who answers.
 //! - `traffic`, `counters`: what ports count.
+//! - [`ibsim`]: a client of an ibsim server, a fabric that another program simulates.
 //! - [`script`]: what can go wrong; `act`: how.
 
 mod act;
