@@ -8,10 +8,14 @@
 
 mod block;
 mod encode;
+mod file;
 mod frame;
 mod reader;
 mod wire;
+mod writer;
 
 pub use encode::{Encoder, Options};
+pub use file::{Existing, OpenError};
 pub use reader::{Problem, Problems, Reader, Stats};
 pub use wire::FORMAT;
+pub use writer::{Destination, Handle, Progress, start};
