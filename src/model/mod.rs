@@ -27,7 +27,7 @@ pub mod view;
 mod views;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use counters::Counter;
 pub use num::Num;
