@@ -17,6 +17,7 @@ mod fabric;
 
 use std::ffi::{c_char, c_int, c_void};
 use std::hint::black_box;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use criterion::{Criterion, Throughput};
@@ -134,12 +135,18 @@ fn c_library(criterion: &mut Criterion) {
     });
 }
 
-/// Mean time that criterion found, in ns.
-fn mean(name: &str, n: u8) -> Option<f64> {
-    let target = std::env::current_exe().ok()?;
-    let target = target.ancestors().find(|p| p.ends_with("target"))?;
-    let file = format!("criterion/round_trips/{name}_{n}_in_flight/new/estimates.json");
-    let text = std::fs::read_to_string(target.join(file)).ok()?;
+/// Where criterion keeps its results.
+fn home() -> PathBuf {
+    let me = std::env::current_exe().unwrap();
+    let target = me.ancestors().find(|p| p.ends_with("target")).unwrap();
+    target.join("criterion")
+}
+
+/// Median time that criterion found, in ns.
+fn median(name: &str, n: u8) -> Option<f64> {
+    let file = format!("round_trips/{name}_{n}_in_flight/new/estimates.json");
+    let text = std::fs::read_to_string(home().join(file)).ok()?;
+    let text = &text[text.find("\"median\":")?..];
     let at = text.find("\"point_estimate\":")? + 17;
     text[at..].split(',').next()?.parse().ok()
 }
@@ -167,7 +174,7 @@ fn main() {
                 let status = fabric
                     .command(Library::C, &me)
                     .args(std::env::args_os().skip(1))
-                    .current_dir(std::env::current_dir().unwrap())
+                    .env("CRITERION_HOME", home())
                     .env("UMAD_BENCH_SIDE", side)
                     .stdout(std::process::Stdio::inherit())
                     .status()
@@ -175,7 +182,7 @@ fn main() {
                 assert!(status.success());
             }
             for n in IN_FLIGHT {
-                if let (Some(c), Some(ours)) = (mean("libibumad", n), mean("umad", n)) {
+                if let (Some(c), Some(ours)) = (median("libibumad", n), median("umad", n)) {
                     let ratio = ours / c;
                     println!("{n} in flight: umad takes {ratio:.3} of libibumad's time");
                 }
