@@ -42,3 +42,4 @@ pub mod port;
 pub mod record;
 pub mod report;
 pub mod sim;
+pub mod tui;

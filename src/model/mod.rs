@@ -66,7 +66,7 @@ struct Beat {
 }
 
 /// The state of a session.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Model {
     opened: Option<Box<Opened>>,
     settings: Settings,
