@@ -10,6 +10,7 @@ mod block;
 mod encode;
 mod frame;
 mod reader;
+pub mod replay;
 mod wire;
 
 pub use encode::{Encoder, Options};
