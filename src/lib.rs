@@ -38,3 +38,4 @@ pub mod mad;
 pub mod model;
 pub mod port;
 pub mod record;
+pub mod sim;

@@ -1,4 +1,5 @@
 //! What is recorded comes back as it was.
+#![allow(clippy::unwrap_used, reason = "a test")]
 
 mod events;
 

@@ -3,8 +3,10 @@
 //!
 //! This room must never read a clock, or any file but one it is given.
 
+pub mod best;
 mod ids;
 mod link;
+pub mod names;
 mod target;
 pub mod topology;
 

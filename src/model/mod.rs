@@ -4,20 +4,112 @@
 //! replayed or watched. Alerts and staleness change only there; ages come from the `now` given
 //! to a view. Pause, filter, sort and baselines are view state and live with the screen.
 //!
+//! A reply is attributed through its request: the model keeps its own table of requests in
+//! flight, by the low half of their transaction ids, and its own [`Topology`], which must agree
+//! with the engine's at the end of every discovery.
+//!
 //! This room must never do I/O, read a clock, take a lock, or hold a randomly ordered map.
 
+pub mod counters;
+mod detail;
+mod fixed;
+mod fold;
+mod history;
+mod latency;
+pub mod log;
+mod names;
+mod notices;
 mod num;
+mod perf;
+mod state;
+mod subnet;
 pub mod view;
+mod views;
 
+#[cfg(test)]
+mod tests;
+
+pub use counters::Counter;
 pub use num::Num;
 
-use crate::event::Event;
-use crate::fabric::Topology;
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use crate::event::{Opened, Pace, Settings};
+use crate::fabric::{NodeId, PortKey, Topology};
+use crate::port::{AgentReport, LocalPort, Stamp};
+use fixed::FixedMap;
+use log::EventLog;
+use state::{Destination, NodeData, Pending, Sm, Sweep};
+use view::{LogLine, SubnetSize};
+
+/// Whether keyframes are applied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Join {
+    /// Nothing was folded yet, or events were lost: what a keyframe says is news.
+    #[default]
+    Joining,
+    /// A keyframe is being read.
+    Reading,
+    /// Everything was folded as it happened: a keyframe repeats what is known.
+    Current,
+}
+
+/// MADs sent, and their rate in the last second.
+#[derive(Clone, Copy, Debug, Default)]
+struct Beat {
+    smps: u64,
+    gmps: u64,
+    at: Stamp,
+    smp_rate: Num<f64>,
+    gmp_rate: Num<f64>,
+}
 
 /// The state of a session.
 #[derive(Debug, Default)]
 pub struct Model {
+    opened: Option<Box<Opened>>,
+    settings: Settings,
+    /// The wall clock's last setting: at this moment it was this.
+    wall: (Stamp, i64),
+    closed: Option<Box<str>>,
+    first: Option<Stamp>,
+    last: Stamp,
+    next_seq: Option<u64>,
+    join: Join,
+    revision: u64,
+
     topology: Topology,
+    /// A full discovery ended: what comes now is news.
+    discovered: bool,
+    nodes: Vec<NodeData>,
+    free: Vec<u32>,
+    index: FixedMap<NodeId, u32>,
+    port_guids: FixedMap<u64, PortKey>,
+    names: names::Names,
+    /// Nodes and links to be announced once the node was described.
+    announce: Vec<(Stamp, NodeId, Option<PortKey>)>,
+    size: Option<SubnetSize>,
+
+    local: Option<Box<LocalPort>>,
+    gone: Option<(Stamp, Box<str>)>,
+    agents: Vec<AgentReport>,
+    sms: BTreeMap<u64, Sm>,
+    master: Option<u64>,
+
+    pending: FixedMap<u32, Pending>,
+    smps_out: usize,
+    gmps_out: usize,
+    sa: Destination,
+    unexplored: BTreeMap<Option<PortKey>, (String, Destination)>,
+
+    sweeps: [Sweep; 4],
+    pace: Pace,
+    beat: Beat,
+    malformed: u64,
+    dropped: u64,
+    digests_differ: u64,
+    log: EventLog,
 }
 
 impl Model {
@@ -26,13 +118,97 @@ impl Model {
         Model::default()
     }
 
-    /// The subnet, as far as it is known.
+    /// Grows whenever something changed that a view could show.
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// Time of the newest event.
+    pub fn last(&self) -> Stamp {
+        self.last
+    }
+
+    /// The session ended: why.
+    pub fn closed(&self) -> Option<&str> {
+        self.closed.as_deref()
+    }
+
+    /// How the session began; `None` before that is known.
+    pub fn opened(&self) -> Option<&Opened> {
+        self.opened.as_deref()
+    }
+
+    /// The settings in force.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// What was discovered.
     pub fn topology(&self) -> &Topology {
         &self.topology
     }
 
-    /// Folds one event in.
-    pub fn apply(&mut self, event: &Event) {
-        let _ = event;
+    /// A full discovery has ended at least once.
+    pub fn is_discovered(&self) -> bool {
+        self.discovered
+    }
+
+    /// How often the model's topology differed from the engine's at a discovery's end.
+    pub fn digests_differ(&self) -> u64 {
+        self.digests_differ
+    }
+
+    /// A node's name, clean; empty if the node is not known.
+    pub fn name(&self, node: NodeId) -> &str {
+        self.data(node).map_or("", |n| n.name.as_str())
+    }
+
+    /// A node's name without what tells twins apart, clean; empty if the node is not known.
+    pub fn base_name(&self, node: NodeId) -> &str {
+        self.data(node).map_or("", |n| n.base.as_str())
+    }
+
+    /// The event log, in order of each line's first time, oldest first.
+    pub fn log(&self) -> &VecDeque<LogLine> {
+        self.log.lines()
+    }
+
+    /// The line of the log that was added or counted up last.
+    pub fn latest(&self) -> Option<&LogLine> {
+        self.log.latest()
+    }
+
+    /// Wall time at `now`, nanoseconds since the Unix epoch.
+    pub fn wall(&self, now: Stamp) -> i64 {
+        let (at, wall) = self.wall;
+        let ahead = i128::from(now.0) - i128::from(at.0);
+        i64::try_from(i128::from(wall) + ahead).unwrap_or(wall)
+    }
+
+    /// The counter interval in force: the setting's, or a longer one if a sweep cannot keep it.
+    pub fn interval(&self) -> Duration {
+        Duration::from_nanos(self.settings.interval_ns.max(self.pace.interval_ns))
+    }
+
+    /// The port-state interval in force.
+    pub fn sweep_interval(&self) -> Duration {
+        let set = self.settings.sweep_interval_ns;
+        Duration::from_nanos(set.max(self.pace.sweep_interval_ns))
+    }
+
+    fn data(&self, node: NodeId) -> Option<&NodeData> {
+        self.nodes.get(*self.index.get(&node)? as usize)
+    }
+
+    fn data_mut(&mut self, node: NodeId) -> Option<&mut NodeData> {
+        self.nodes.get_mut(*self.index.get(&node)? as usize)
+    }
+
+    /// `name[port]`, for sentences.
+    fn port_name(&self, key: PortKey) -> String {
+        match self.data(key.node) {
+            Some(node) => format!("{}[{}]", node.name, key.port),
+            None => key.to_string(),
+        }
     }
 }

@@ -160,7 +160,10 @@ impl Encoder {
         for (name, description) in [
             ("mad", self.mads_of.as_str()),
             ("events", "What is no MAD, as JSON"),
-            (KEYFRAME_NAME, "MADs from before, for seeking; no part of the stream"),
+            (
+                KEYFRAME_NAME,
+                "MADs from before, for seeking; no part of the stream",
+            ),
         ] {
             block::put_interface(out, LINK_UPPER_PDU, name, description);
         }
@@ -173,7 +176,14 @@ impl Encoder {
             generation: self.generation,
             keys: self.options.keep_keys,
         });
-        self.json(out, EVENTS, first.at, None, section, PacketOptions::default());
+        self.json(
+            out,
+            EVENTS,
+            first.at,
+            None,
+            section,
+            PacketOptions::default(),
+        );
     }
 
     fn event(&mut self, event: &Event, out: &mut Vec<u8>) {
@@ -227,13 +237,13 @@ impl Encoder {
                 let Some(mut body) = Body::of(what) else {
                     return;
                 };
-                if let Body::Malformed(malformed) = &mut body {
-                    if !self.options.keep_keys {
-                        // Where keys would be if it were a MAD: M_Key, SM_Key.
-                        for range in [24..32, 36..44] {
-                            let end = malformed.head.len();
-                            malformed.head[range.start.min(end)..range.end.min(end)].fill(0);
-                        }
+                if let Body::Malformed(malformed) = &mut body
+                    && !self.options.keep_keys
+                {
+                    // Where keys would be if it were a MAD: M_Key, SM_Key.
+                    for range in [24..32, 36..44] {
+                        let end = malformed.head.len();
+                        malformed.head[range.start.min(end)..range.end.min(end)].fill(0);
                     }
                 }
                 self.next_seq = event.seq.wrapping_add(1);
@@ -300,7 +310,11 @@ impl Encoder {
                 .filter(|rest| !segments && !rest.is_empty())
                 .map(to_hex),
         });
-        let events = if to.interface == MADS { EVENTS } else { to.interface };
+        let events = if to.interface == MADS {
+            EVENTS
+        } else {
+            to.interface
+        };
         self.json(out, events, to.at, None, meta, PacketOptions::default());
         if segments {
             for segment in rmpp::split(&mad.view()) {
@@ -448,9 +462,10 @@ pub(super) fn described(text: &str) -> Option<Source> {
             shim: false,
         });
     }
-    text.strip_prefix(SIMULATED).map(|fabric| Source::Simulated {
-        fabric: fabric.to_owned(),
-    })
+    text.strip_prefix(SIMULATED)
+        .map(|fabric| Source::Simulated {
+            fabric: fabric.to_owned(),
+        })
 }
 
 const UMAD: &str = "MADs of ";

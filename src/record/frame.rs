@@ -334,3 +334,101 @@ pub fn address_in_frame(addr: &Address) -> Address {
         }),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn own() -> Own {
+        Own {
+            lid: 0x0010,
+            gid: [0xFE, 0x80, 0, 0, 0, 0, 0, 0, 0, 2, 0xC9, 3, 0, 0, 0, 0xF1],
+            pkey: 0xFFFF,
+        }
+    }
+
+    fn frame(direction: Direction, addr: &Address) -> Vec<u8> {
+        let mut out = Vec::new();
+        put_mad(&mut out, &own(), direction, addr, &[1; 256]);
+        assert_eq!(out.len(), mad_frame_len(addr));
+        out
+    }
+
+    // Expected bytes by hand from the specification: LRH 7.7, GRH 8.3, BTH 9.2, DETH 9.3.2.
+
+    #[test]
+    fn a_sent_gmp_without_a_global_route() {
+        let addr = Address {
+            path_bits: 1,
+            ..Address::gmp(0x0123, 2, 0)
+        };
+        let out = frame(Direction::Outbound, &addr);
+        assert_eq!(&out[..20], b"\0\x0c\0\x0cinfiniband\0\0\0\0\0\0");
+        // VL 0, version 0; SL 2, LNH 2 (IBA local); DLID; 72 words; SLID with path bit 1.
+        assert_eq!(out[20..28], [0x00, 0x22, 0x01, 0x23, 0x00, 72, 0x00, 0x11]);
+        // UD Send Only; no pad, transport version 0; P_Key; destination QP1; PSN 0.
+        assert_eq!(out[28..40], [0x64, 0, 0xFF, 0xFF, 0, 0, 0, 1, 0, 0, 0, 0]);
+        // The well-known Q_Key; source QP1.
+        assert_eq!(out[40..48], [0x80, 0x01, 0, 0, 0, 0, 0, 1]);
+        assert_eq!(out[48..304], [1; 256]);
+        assert_eq!(out[304..], [0; 6]);
+    }
+
+    #[test]
+    fn a_received_directed_smp() {
+        let out = frame(Direction::Inbound, &Address::directed());
+        // VL 15; SL 0, LNH 2; both LIDs permissive.
+        assert_eq!(out[20..28], [0xF0, 0x02, 0xFF, 0xFF, 0x00, 72, 0xFF, 0xFF]);
+        assert_eq!(out[28..40], [0x64, 0, 0xFF, 0xFF, 0, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(out[40..48], [0; 8]);
+    }
+
+    #[test]
+    fn a_received_gmp_with_a_global_route() {
+        let addr = Address {
+            grh: Some(Grh {
+                gid: [0x20; 16],
+                gid_index: 0,
+                hop_limit: 64,
+                traffic_class: 0xAB,
+                flow_label: 0xC_DEF0,
+            }),
+            ..Address::gmp(0x0123, 0, 0)
+        };
+        let out = frame(Direction::Inbound, &addr);
+        // LNH 3 (IBA global); 82 words; from the remote LID to the own one.
+        assert_eq!(out[20..28], [0x00, 0x03, 0x00, 0x10, 0x00, 82, 0x01, 0x23]);
+        // IPVer 6, traffic class, flow label; 280 bytes from BTH to ICRC; next header; hops.
+        assert_eq!(out[28..36], [0x6A, 0xBC, 0xDE, 0xF0, 0x01, 0x18, 0x1B, 64]);
+        assert_eq!(out[36..52], [0x20; 16]);
+        assert_eq!(out[52..68], own().gid);
+        assert_eq!(out[68], 0x64);
+    }
+
+    #[test]
+    fn erf_headers_are_skipped_with_their_extensions() {
+        // Type 21 with one extension header (bit 7), which has no successor.
+        let mut data = vec![0; 24];
+        data[8] = 0x80 | 21;
+        data.push(0x77);
+        assert_eq!(payload(LINK_ERF, &data), Payload::Infiniband(&[0x77]));
+        data[8] = 21;
+        data.truncate(16);
+        assert_eq!(payload(LINK_ERF, &data), Payload::Infiniband(&[]));
+        data[8] = 2;
+        assert_eq!(payload(LINK_ERF, &data), Payload::Other, "Ethernet");
+        assert_eq!(payload(1, &data), Payload::Other, "another link type");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_bytes_are_a_packet_or_not(data in proptest::collection::vec(proptest::num::u8::ANY, 0..400)) {
+            for link in [LINK_UPPER_PDU, LINK_ERF] {
+                if let Payload::Infiniband(bytes) = payload(link, &data) {
+                    let _ = parse(bytes);
+                }
+            }
+            let _ = parse(&data);
+        }
+    }
+}

@@ -8,11 +8,15 @@
 
 mod block;
 mod encode;
+mod file;
 mod frame;
 mod reader;
 pub mod replay;
 mod wire;
+mod writer;
 
 pub use encode::{Encoder, Options};
+pub use file::{Existing, OpenError};
 pub use reader::{Problem, Problems, Reader, Stats};
 pub use wire::FORMAT;
+pub use writer::{Destination, Handle, Progress, start};

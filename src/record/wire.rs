@@ -51,20 +51,32 @@ pub enum Body {
     TimedOut(Box<TimedOut>),
     Malformed(Box<Malformed>),
     LocalPort(Box<LocalPort>),
-    DeviceGone { why: String },
+    DeviceGone {
+        why: String,
+    },
     DeviceBack {},
     BackOff(BackOff),
     Pace(Box<Pace>),
     SweepBegan(SweepBegan),
     SweepEnded(Box<SweepEnded>),
     Tick {},
-    ClockStep { wall: i64 },
+    ClockStep {
+        wall: i64,
+    },
     Settings(Box<Settings>),
-    Mark { text: String },
-    Act { text: String },
-    Dropped { count: u64 },
+    Mark {
+        text: String,
+    },
+    Act {
+        text: String,
+    },
+    Dropped {
+        count: u64,
+    },
     Note(Box<Note>),
-    Closed { why: String },
+    Closed {
+        why: String,
+    },
 }
 
 /// What holds for a section: a file, or what was appended to one.
@@ -200,7 +212,9 @@ impl Body {
             What::TimedOut(v) => Body::TimedOut(Box::new(*v)),
             What::Malformed(v) => Body::Malformed(v.clone()),
             What::LocalPort(v) => Body::LocalPort(v.clone()),
-            What::DeviceGone { why } => Body::DeviceGone { why: why.to_string() },
+            What::DeviceGone { why } => Body::DeviceGone {
+                why: why.to_string(),
+            },
             What::DeviceBack => Body::DeviceBack {},
             What::BackOff(v) => Body::BackOff(*v),
             What::Pace(v) => Body::Pace(v.clone()),
@@ -209,8 +223,12 @@ impl Body {
             What::Tick => Body::Tick {},
             What::ClockStep { wall } => Body::ClockStep { wall: *wall },
             What::Settings(v) => Body::Settings(v.clone()),
-            What::Mark { text } => Body::Mark { text: text.to_string() },
-            What::Act { text } => Body::Act { text: text.to_string() },
+            What::Mark { text } => Body::Mark {
+                text: text.to_string(),
+            },
+            What::Act { text } => Body::Act {
+                text: text.to_string(),
+            },
             What::Dropped { count } => Body::Dropped { count: *count },
             What::Note {
                 severity,
@@ -221,7 +239,9 @@ impl Body {
                 node: *node,
                 text: text.to_string(),
             })),
-            What::Closed { why } => Body::Closed { why: why.to_string() },
+            What::Closed { why } => Body::Closed {
+                why: why.to_string(),
+            },
         })
     }
 

@@ -1,5 +1,6 @@
 //! Events for tests: arbitrary ones, and a small session written by hand.
-#![allow(dead_code)] // each test uses its share
+#![allow(dead_code, reason = "each test program uses a part")]
+#![allow(clippy::unwrap_used, reason = "only tests use it")]
 
 use fabtop::event::*;
 use fabtop::fabric::{Guid, NodeId, PortKey, Target};
@@ -10,12 +11,14 @@ use proptest::option;
 use proptest::prelude::*;
 
 fn node() -> impl Strategy<Value = NodeId> {
-    (prop_oneof![0u64..8, any::<u64>()], prop_oneof![Just(0u8), any::<u8>()]).prop_map(
-        |(guid, twin)| NodeId {
+    (
+        prop_oneof![0u64..8, any::<u64>()],
+        prop_oneof![Just(0u8), any::<u8>()],
+    )
+        .prop_map(|(guid, twin)| NodeId {
             guid: Guid(guid),
             twin,
-        },
-    )
+        })
 }
 
 fn key() -> impl Strategy<Value = PortKey> {
@@ -41,13 +44,15 @@ fn address() -> impl Strategy<Value = Address> {
         any::<u8>(),
         any::<u32>(),
     )
-        .prop_map(|(gid, gid_index, hop_limit, traffic_class, flow_label)| Grh {
-            gid,
-            gid_index,
-            hop_limit,
-            traffic_class,
-            flow_label,
-        });
+        .prop_map(
+            |(gid, gid_index, hop_limit, traffic_class, flow_label)| Grh {
+                gid,
+                gid_index,
+                hop_limit,
+                traffic_class,
+                flow_label,
+            },
+        );
     let free = (
         any::<u16>(),
         any::<u32>(),
@@ -136,7 +141,14 @@ fn source() -> impl Strategy<Value = Source> {
 }
 
 fn local_port() -> impl Strategy<Value = LocalPort> {
-    (text(), any::<[u64; 3]>(), any::<[u16; 2]>(), any::<[u8; 4]>(), any::<u32>(), any::<bool>())
+    (
+        text(),
+        any::<[u64; 3]>(),
+        any::<[u16; 2]>(),
+        any::<[u8; 4]>(),
+        any::<u32>(),
+        any::<bool>(),
+    )
         .prop_map(|(ca, guids, lids, bytes, cap_mask, limited)| LocalPort {
             ca,
             port: bytes[0],
@@ -189,7 +201,15 @@ pub fn what() -> impl Strategy<Value = What> {
             }))
         },
     );
-    let numbers = || (any::<[u32; 4]>(), any::<u8>(), any::<u16>(), any::<bool>(), any::<u64>());
+    let numbers = || {
+        (
+            any::<[u32; 4]>(),
+            any::<u8>(),
+            any::<u16>(),
+            any::<bool>(),
+            any::<u64>(),
+        )
+    };
     let rest = prop_oneof![
         (text(), source(), any::<i64>(), text(), settings()).prop_map(
             |(version, source, wall, host, settings)| What::Opened(Box::new(Opened {
@@ -393,10 +413,23 @@ impl Script {
 
     /// Discovers the local node, the switch behind it and the host behind the switch's port 2.
     pub fn discover(&mut self) {
-        let hops: [(&[u8], Option<PortKey>, u64, NodeType, u8); 3] = [
+        type Hop<'a> = (&'a [u8], Option<PortKey>, u64, NodeType, u8);
+        let hops: [Hop<'_>; 3] = [
             (&[], None, 0x0002_c903_0000_00f0, NodeType::Ca, 1),
-            (&[1], Some(NodeId::new(0x0002_c903_0000_00f0).port(1)), SWITCH, NodeType::Switch, 1),
-            (&[1, 2], Some(NodeId::new(SWITCH).port(2)), HOST, NodeType::Ca, 1),
+            (
+                &[1],
+                Some(NodeId::new(0x0002_c903_0000_00f0).port(1)),
+                SWITCH,
+                NodeType::Switch,
+                1,
+            ),
+            (
+                &[1, 2],
+                Some(NodeId::new(SWITCH).port(2)),
+                HOST,
+                NodeType::Ca,
+                1,
+            ),
         ];
         for (path, via, guid, kind, entry) in hops {
             let target = via.map_or(Target::local(0), |via| Target::beyond(via, 0));
@@ -447,6 +480,10 @@ pub fn node_table(records: usize) -> Mad {
     // RMPP: version 1, DATA, first and active; AttributeOffset 14 * 8 bytes.
     bytes[24..27].copy_from_slice(&[1, 1, 3]);
     bytes[28..32].copy_from_slice(&1u32.to_be_bytes());
+    // PayloadLength of the first segment: all data, and 20 header bytes a segment.
+    let segments = (112 * records).div_ceil(200);
+    let payload = (112 * records + 20 * segments) as u32;
+    bytes[32..36].copy_from_slice(&payload.to_be_bytes());
     bytes[44..46].copy_from_slice(&14u16.to_be_bytes());
     for (i, record) in bytes[56..].chunks_mut(112).enumerate() {
         record[0..2].copy_from_slice(&(i as u16 + 1).to_be_bytes());

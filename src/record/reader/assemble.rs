@@ -347,7 +347,11 @@ impl Assembler {
                     (None, Some(guesser)) => {
                         self.stats.guessed += 1;
                         let asks = !mad.is_response() && mad.method() != Method::TrapRepress;
-                        let attempt = if id != 0 { (id >> 24) as u8 } else { u8::from(asks) };
+                        let attempt = if id != 0 {
+                            (id >> 24) as u8
+                        } else {
+                            u8::from(asks)
+                        };
                         let timeout = if asks { guesser.timeout_ms() } else { 0 };
                         (guesser.target(&mad, addr.lid), timeout, attempt)
                     }

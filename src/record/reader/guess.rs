@@ -6,7 +6,7 @@ use std::collections::{HashMap, VecDeque};
 use crate::event::{Event, Opened, Settings, Severity, What};
 use crate::fabric::{DrPath, NodeId, Request, Target, Topology};
 use crate::mad::rmpp::{Outcome, Reassembler};
-use crate::mad::{Mad, MgmtClass, Attribute, NodeInfo};
+use crate::mad::{Attribute, Mad, MgmtClass, NodeInfo};
 use crate::port::{Source, Stamp};
 
 const SECOND: u64 = 1_000_000_000;
@@ -191,13 +191,13 @@ impl Guesser {
             return;
         };
         let changes = self.topology.learn(&request, mad);
-        if request.attribute == NodeInfo::ID {
-            if let (Some(path), Some(node)) = (request.path, changes.who) {
-                if self.paths.len() >= MAX_KNOWN {
-                    self.paths.clear();
-                }
-                self.paths.insert(path, node);
+        if request.attribute == NodeInfo::ID
+            && let (Some(path), Some(node)) = (request.path, changes.who)
+        {
+            if self.paths.len() >= MAX_KNOWN {
+                self.paths.clear();
             }
+            self.paths.insert(path, node);
         }
     }
 }

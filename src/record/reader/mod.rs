@@ -172,3 +172,11 @@ impl<R: Read> Iterator for Reader<R> {
         }
     }
 }
+
+/// Where the last whole block of `input` ends.
+pub(super) fn whole_length(input: impl Read) -> std::io::Result<u64> {
+    let mut source = Source::new(input);
+    let mut problems = Problems::default();
+    while source.next(&mut problems).is_some() {}
+    source.take_error().map_or(Ok(source.whole()), Err)
+}

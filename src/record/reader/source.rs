@@ -95,7 +95,10 @@ enum Format {
     /// Nothing read yet.
     Unknown,
     Pcapng,
-    Pcap { nanos: bool, link: u16 },
+    Pcap {
+        nanos: bool,
+        link: u16,
+    },
 }
 
 /// The packets of a byte stream.
@@ -112,6 +115,10 @@ pub struct Source<R> {
     interfaces: Vec<Interface>,
     /// What the MAD interface's description says of the port.
     described: Option<crate::port::Source>,
+    /// Where the last whole block ended.
+    whole: u64,
+    /// What ended the reading early.
+    failed: Option<std::io::Error>,
 }
 
 impl<R: Read> Source<R> {
@@ -126,7 +133,19 @@ impl<R: Read> Source<R> {
             format: Format::Unknown,
             interfaces: Vec::new(),
             described: None,
+            whole: 0,
+            failed: None,
         }
+    }
+
+    /// What ended the reading early, if it was no end of the input.
+    pub fn take_error(&mut self) -> Option<std::io::Error> {
+        self.failed.take()
+    }
+
+    /// Where the last whole block ended.
+    pub fn whole(&self) -> u64 {
+        self.whole
     }
 
     /// Offset of the next byte.
@@ -157,6 +176,7 @@ impl<R: Read> Source<R> {
                 }
                 Err(e) => {
                     problems.add(self.base + old as u64, format!("reading failed: {e}"));
+                    self.failed = Some(e);
                     0
                 }
             };
@@ -232,7 +252,10 @@ impl<R: Read> Source<R> {
     fn next_record(&mut self, nanos: bool, link: u16, problems: &mut Problems) -> Option<Found> {
         if !self.fill(16, problems) {
             if !self.rest().is_empty() {
-                problems.add(self.offset(), "the file ends within a packet's header".into());
+                problems.add(
+                    self.offset(),
+                    "the file ends within a packet's header".into(),
+                );
                 self.skip(usize::MAX);
             }
             return None;
@@ -241,7 +264,10 @@ impl<R: Read> Source<R> {
         let (secs, frac, len) = (self.u32_at(0), self.u32_at(4), self.u32_at(8) as usize);
         if len > MAX_BLOCK {
             // Nothing in this format tells where the next packet begins.
-            problems.add(offset, format!("a packet of {len} bytes: the rest is skipped"));
+            problems.add(
+                offset,
+                format!("a packet of {len} bytes: the rest is skipped"),
+            );
             self.skip(usize::MAX);
             self.eof = true;
             return None;
@@ -301,6 +327,7 @@ impl<R: Read> Source<R> {
             };
             self.start = at;
             self.skip(len);
+            self.whole = self.offset();
             if found.is_some() {
                 return found;
             }
@@ -420,7 +447,11 @@ impl<R: Read> Source<R> {
             if code == option::END || at + 4 + len > end {
                 return;
             }
-            each(self, code, self.rest().get(at + 4..at + 4 + len).unwrap_or_default());
+            each(
+                self,
+                code,
+                self.rest().get(at + 4..at + 4 + len).unwrap_or_default(),
+            );
             at += 4 + len.next_multiple_of(4);
         }
     }
@@ -430,14 +461,20 @@ impl<R: Read> Source<R> {
         let raw = u64::from(self.u32_at(12)) << 32 | u64::from(self.u32_at(16));
         let captured = self.u32_at(20) as usize;
         if captured > len - 32 {
-            problems.add(offset, "a packet that is longer than its block is skipped".into());
+            problems.add(
+                offset,
+                "a packet that is longer than its block is skipped".into(),
+            );
             return None;
         }
         let known = self.interfaces.get(number).copied();
         // Where an interface's block was damaged, its packets still show their tags.
         let tagged = self.rest().get(28..30) == Some(&[0, 12]);
         let Some(interface) = known.or_else(|| tagged.then_some(Interface::RECORDING)) else {
-            problems.add(offset, format!("a packet of the unknown interface {number} is skipped"));
+            problems.add(
+                offset,
+                format!("a packet of the unknown interface {number} is skipped"),
+            );
             return None;
         };
         let mut head = Head {

@@ -4,8 +4,11 @@
 //! it: the kernel's umad device, an ibsim server, and the built-in simulator. The engine's
 //! core knows none of them; a driver moves MADs between the core and a `MadPort`.
 //!
-//! This room must never do I/O, decode an attribute, or read a clock: the time is an
-//! argument ([`Stamp`]) everywhere.
+//! This room must never decode an attribute or read a clock: the time is an argument
+//! ([`Stamp`]) everywhere. Its one part that does I/O is the adapter to the umad device.
+
+mod pending;
+mod umad;
 
 use std::fmt;
 use std::ops::{Add, Sub};
@@ -14,7 +17,12 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub use ::umad::Waker;
+
 use crate::mad::Mad;
+
+pub use pending::Pending;
+pub use umad::UmadPort;
 
 /// A moment of the session: nanoseconds on the monotonic clock since the session opened.
 ///
@@ -389,6 +397,18 @@ pub trait MadPort: Send {
     /// a wake-up through another one is not seen.
     fn poll_limit(&self) -> Option<Duration> {
         None
+    }
+
+    /// Waits until `recv` may have something, `waker` is woken, or `timeout` passes. Returns
+    /// early without cause now and then.
+    ///
+    /// # Errors
+    /// [`PortError::Gone`] if the device was removed.
+    fn wait(&mut self, waker: &Waker, timeout: Duration) -> Result<(), PortError> {
+        // A port without a descriptor has nothing to wait for but its due time.
+        let waited = ::umad::wait(&[], Some(waker), Some(timeout));
+        waited.map_err(|e| PortError::Other(e.to_string()))?;
+        Ok(())
     }
 
     /// Tries to open the device again after [`PortError::Gone`].

@@ -1,0 +1,589 @@
+//! The counters of one port: values, increments, rates, and what is known of each.
+//!
+//! Rules (specification 16.1.3.5 and what people ran into):
+//! - Counters saturate and never wrap. A pegged counter's value is "at least", its rate unknown.
+//! - Others reset counters behind our back. A value below the last one is a reset: that interval
+//!   has no rate, and what the counter shows now counts from the reset's zero. What was counted
+//!   between the last sample and the reset is lost, so the sum is "at least" from then on.
+//! - The first sample is the baseline; a change of the field's width is a new one.
+//! - A sample's time is the middle between its request's sending and its reply's arrival, so a
+//!   reply that takes long does not bend the rate. Rates come from two samples' own times, so a
+//!   missing sample in between makes a longer interval, not a gap or a spike.
+
+use std::time::Duration;
+
+use super::Num;
+use crate::mad::{ClassCaps, ClassCaps2, PortCounters, PortCountersExtended};
+use crate::port::Stamp;
+
+/// A counter of a port, in the order in which perfquery prints them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+#[allow(missing_docs)] // the names are perfquery's, see `Counter::name`
+pub enum Counter {
+    SymbolError,
+    LinkErrorRecovery,
+    LinkDowned,
+    RcvErrors,
+    RcvRemotePhysicalErrors,
+    RcvSwitchRelayErrors,
+    XmitDiscards,
+    XmitConstraintErrors,
+    RcvConstraintErrors,
+    LocalLinkIntegrity,
+    ExcessiveBufferOverrun,
+    Qp1Dropped,
+    Vl15Dropped,
+    XmitData,
+    RcvData,
+    XmitPkts,
+    RcvPkts,
+    XmitWait,
+    UnicastXmitPkts,
+    UnicastRcvPkts,
+    MulticastXmitPkts,
+    MulticastRcvPkts,
+}
+
+/// How many counters there are.
+pub const COUNTERS: usize = 22;
+
+impl Counter {
+    /// All of them.
+    pub const ALL: [Counter; COUNTERS] = {
+        use Counter::*;
+        [
+            SymbolError,
+            LinkErrorRecovery,
+            LinkDowned,
+            RcvErrors,
+            RcvRemotePhysicalErrors,
+            RcvSwitchRelayErrors,
+            XmitDiscards,
+            XmitConstraintErrors,
+            RcvConstraintErrors,
+            LocalLinkIntegrity,
+            ExcessiveBufferOverrun,
+            Qp1Dropped,
+            Vl15Dropped,
+            XmitData,
+            RcvData,
+            XmitPkts,
+            RcvPkts,
+            XmitWait,
+            UnicastXmitPkts,
+            UnicastRcvPkts,
+            MulticastXmitPkts,
+            MulticastRcvPkts,
+        ]
+    };
+
+    /// perfquery's name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Counter::SymbolError => "SymbolErrorCounter",
+            Counter::LinkErrorRecovery => "LinkErrorRecoveryCounter",
+            Counter::LinkDowned => "LinkDownedCounter",
+            Counter::RcvErrors => "PortRcvErrors",
+            Counter::RcvRemotePhysicalErrors => "PortRcvRemotePhysicalErrors",
+            Counter::RcvSwitchRelayErrors => "PortRcvSwitchRelayErrors",
+            Counter::XmitDiscards => "PortXmitDiscards",
+            Counter::XmitConstraintErrors => "PortXmitConstraintErrors",
+            Counter::RcvConstraintErrors => "PortRcvConstraintErrors",
+            Counter::LocalLinkIntegrity => "LocalLinkIntegrityErrors",
+            Counter::ExcessiveBufferOverrun => "ExcessiveBufferOverrunErrors",
+            Counter::Qp1Dropped => "QP1Dropped",
+            Counter::Vl15Dropped => "VL15Dropped",
+            Counter::XmitData => "PortXmitData",
+            Counter::RcvData => "PortRcvData",
+            Counter::XmitPkts => "PortXmitPkts",
+            Counter::RcvPkts => "PortRcvPkts",
+            Counter::XmitWait => "PortXmitWait",
+            Counter::UnicastXmitPkts => "PortUnicastXmitPkts",
+            Counter::UnicastRcvPkts => "PortUnicastRcvPkts",
+            Counter::MulticastXmitPkts => "PortMulticastXmitPkts",
+            Counter::MulticastRcvPkts => "PortMulticastRcvPkts",
+        }
+    }
+
+    /// `words` (4 octets, whatever the link's width), `packets`, `ticks`, or empty for events.
+    pub const fn unit(self) -> &'static str {
+        match self {
+            Counter::XmitData | Counter::RcvData => "words",
+            Counter::XmitPkts
+            | Counter::RcvPkts
+            | Counter::UnicastXmitPkts
+            | Counter::UnicastRcvPkts
+            | Counter::MulticastXmitPkts
+            | Counter::MulticastRcvPkts => "packets",
+            Counter::XmitWait => "ticks",
+            _ => "",
+        }
+    }
+
+    /// It counts something that should not happen.
+    pub const fn is_error(self) -> bool {
+        (self as u8) < Counter::XmitData as u8
+    }
+
+    /// It is part of a port's error sum. PortRcvSwitchRelayErrors is not: a switch counts a
+    /// multicast packet there that would have to leave by the port it came in by, which a healthy
+    /// fabric does all day; the classic tools suppress it likewise.
+    pub const fn is_summed(self) -> bool {
+        self.is_error() && !matches!(self, Counter::RcvSwitchRelayErrors)
+    }
+
+    const fn bit(self) -> Set {
+        1 << self as u8
+    }
+}
+
+/// A set of counters.
+type Set = u32;
+
+const fn set_of(list: &[Counter]) -> Set {
+    let mut set = 0;
+    let mut i = 0;
+    while i < list.len() {
+        set |= list[i].bit();
+        i += 1;
+    }
+    set
+}
+
+const DATA: Set = set_of(&[
+    Counter::XmitData,
+    Counter::RcvData,
+    Counter::XmitPkts,
+    Counter::RcvPkts,
+]);
+const CASTS: Set = set_of(&[
+    Counter::UnicastXmitPkts,
+    Counter::UnicastRcvPkts,
+    Counter::MulticastXmitPkts,
+    Counter::MulticastRcvPkts,
+]);
+const ERRORS: Set = {
+    let mut set = 0;
+    let mut i = 0;
+    while i < COUNTERS {
+        if Counter::ALL[i].is_error() {
+            set |= Counter::ALL[i].bit();
+        }
+        i += 1;
+    }
+    set
+};
+const SUMMED: Set = ERRORS & !Counter::RcvSwitchRelayErrors.bit();
+
+/// What a node's performance management says it can do. All zero if ClassPortInfo failed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Caps {
+    /// CapabilityMask.
+    pub mask: ClassCaps,
+    /// CapabilityMask2.
+    pub mask2: ClassCaps2,
+}
+
+impl Caps {
+    /// The fields of PortCounters that are real.
+    fn narrow(self) -> Set {
+        let mut set = (ERRORS & !Counter::Qp1Dropped.bit()) | DATA;
+        if self.mask.has(ClassCaps::XMIT_WAIT) {
+            set |= Counter::XmitWait.bit();
+        }
+        if self.mask.has(ClassCaps::QP1_DROPPED) {
+            set |= Counter::Qp1Dropped.bit();
+        }
+        set
+    }
+
+    /// The fields of PortCountersExtended that are real. A node that answers it has at least the
+    /// first four, whether or not its ClassPortInfo was read.
+    fn wide(self) -> Set {
+        let mut set = DATA;
+        if self.mask.has(ClassCaps::EXT_WIDTH) {
+            set |= CASTS;
+        }
+        if self.mask2.has(ClassCaps2::ADDITIONAL_EXT) {
+            set |= ERRORS | Counter::XmitWait.bit();
+        }
+        set
+    }
+}
+
+/// One reading of an attribute.
+struct Reading {
+    values: [u64; COUNTERS],
+    /// Which of them are real.
+    real: Set,
+    /// The fields are 64 bits wide.
+    wide: bool,
+}
+
+const fn narrow_max(c: usize) -> u64 {
+    match c {
+        1 | 2 | 7 | 8 => 0xFF,
+        9 | 10 => 0xF,
+        0 | 3..=6 | 11 | 12 => 0xFFFF,
+        _ => 0xFFFF_FFFF,
+    }
+}
+
+const NARROW_MAX: [u64; COUNTERS] = {
+    let mut max = [0; COUNTERS];
+    let mut i = 0;
+    while i < COUNTERS {
+        max[i] = narrow_max(i);
+        i += 1;
+    }
+    max
+};
+
+/// When an attribute was read, and the time before.
+#[derive(Clone, Copy, Debug, Default)]
+struct Times {
+    last: Option<Stamp>,
+    /// Between the two last samples.
+    span_ns: u64,
+}
+
+impl Times {
+    /// Moves on to a sample at `at`; false if it is not later than the last one.
+    fn step(&mut self, at: Stamp) -> bool {
+        match self.last {
+            Some(last) if at <= last => return false,
+            Some(last) => self.span_ns = at.0 - last.0,
+            None => self.span_ns = 0,
+        }
+        self.last = Some(at);
+        true
+    }
+}
+
+/// What a sample told besides its numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// The sample counts (it was not a late duplicate).
+    pub taken: bool,
+    /// The data counters came with it.
+    pub data: bool,
+    /// Somebody reset this counter (the first of those that were): from and to these values.
+    pub reset: Option<(Counter, u64, u64)>,
+}
+
+/// All counters of a port.
+#[derive(Clone, Debug)]
+pub struct Counters {
+    value: [u64; COUNTERS],
+    since: [u64; COUNTERS],
+    delta: [u64; COUNTERS],
+    /// Read at least once.
+    known: Set,
+    /// Read as 64 bits.
+    wide: Set,
+    /// At the maximum of its field.
+    pegged: Set,
+    /// `since` is a lower bound.
+    bound: Set,
+    /// `delta` holds the change between the two last samples.
+    fresh: Set,
+    /// Reset between the two last samples.
+    reset: Set,
+    narrow_times: Times,
+    wide_times: Times,
+}
+
+impl Default for Counters {
+    fn default() -> Counters {
+        Counters {
+            value: [0; COUNTERS],
+            since: [0; COUNTERS],
+            delta: [0; COUNTERS],
+            known: 0,
+            wide: 0,
+            pegged: 0,
+            bound: 0,
+            fresh: 0,
+            reset: 0,
+            narrow_times: Times::default(),
+            wide_times: Times::default(),
+        }
+    }
+}
+
+impl Counters {
+    /// Takes a reading of PortCounters.
+    pub fn read_narrow(&mut self, c: &PortCounters, caps: Caps, at: Stamp) -> Outcome {
+        let reading = Reading {
+            values: [
+                u64::from(c.symbol_error()),
+                u64::from(c.link_error_recovery()),
+                u64::from(c.link_downed()),
+                u64::from(c.rcv_errors()),
+                u64::from(c.rcv_remote_physical_errors()),
+                u64::from(c.rcv_switch_relay_errors()),
+                u64::from(c.xmit_discards()),
+                u64::from(c.xmit_constraint_errors()),
+                u64::from(c.rcv_constraint_errors()),
+                u64::from(c.local_link_integrity()),
+                u64::from(c.excessive_buffer_overrun()),
+                u64::from(c.qp1_dropped()),
+                u64::from(c.vl15_dropped()),
+                u64::from(c.xmit_data()),
+                u64::from(c.rcv_data()),
+                u64::from(c.xmit_pkts()),
+                u64::from(c.rcv_pkts()),
+                u64::from(c.xmit_wait()),
+                0,
+                0,
+                0,
+                0,
+            ],
+            // What comes as 64 bits is not taken from here.
+            real: caps.narrow() & !self.wide,
+            wide: false,
+        };
+        if !self.narrow_times.step(at) {
+            return Outcome::default();
+        }
+        self.take(&reading)
+    }
+
+    /// Takes a reading of PortCountersExtended.
+    pub fn read_wide(&mut self, c: &PortCountersExtended, caps: Caps, at: Stamp) -> Outcome {
+        let reading = Reading {
+            values: [
+                c.symbol_error(),
+                c.link_error_recovery(),
+                c.link_downed(),
+                c.rcv_errors(),
+                c.rcv_remote_physical_errors(),
+                c.rcv_switch_relay_errors(),
+                c.xmit_discards(),
+                c.xmit_constraint_errors(),
+                c.rcv_constraint_errors(),
+                c.local_link_integrity(),
+                c.excessive_buffer_overrun(),
+                c.qp1_dropped(),
+                c.vl15_dropped(),
+                c.xmit_data(),
+                c.rcv_data(),
+                c.xmit_pkts(),
+                c.rcv_pkts(),
+                c.xmit_wait(),
+                c.unicast_xmit_pkts(),
+                c.unicast_rcv_pkts(),
+                c.multicast_xmit_pkts(),
+                c.multicast_rcv_pkts(),
+            ],
+            real: caps.wide(),
+            wide: true,
+        };
+        if !self.wide_times.step(at) {
+            return Outcome::default();
+        }
+        self.take(&reading)
+    }
+
+    /// The node refused PortCountersExtended: its counters come from PortCounters from here on.
+    /// Until then they are stale, and their next reading is a new baseline.
+    pub fn wide_refused(&mut self) {
+        self.known &= !self.wide;
+        self.wide = 0;
+    }
+
+    fn take(&mut self, r: &Reading) -> Outcome {
+        let mut outcome = Outcome {
+            taken: true,
+            data: r.real & Counter::XmitData.bit() != 0,
+            reset: None,
+        };
+        // A counter that changes its width starts anew.
+        let same_width = if r.wide { self.wide } else { !self.wide };
+        let running = self.known & same_width;
+        let rows = self
+            .value
+            .iter_mut()
+            .zip(self.since.iter_mut())
+            .zip(self.delta.iter_mut())
+            .zip(r.values.iter().zip(&NARROW_MAX))
+            .enumerate();
+        let (mut pegged, mut fresh, mut reset, mut bound) = (0, 0, 0, 0);
+        for (i, (((value, since), delta), (&new, &max))) in rows {
+            let bit = 1 << i;
+            if r.real & bit == 0 {
+                continue;
+            }
+            let max = if r.wide { u64::MAX } else { max };
+            let old = std::mem::replace(value, new);
+            *delta = 0;
+            if new == max {
+                pegged |= bit;
+                bound |= bit;
+            }
+            if running & bit == 0 {
+                continue;
+            }
+            if new < old {
+                reset |= bit;
+                bound |= bit;
+                *since = since.saturating_add(new);
+                if outcome.reset.is_none() {
+                    outcome.reset = Counter::ALL.get(i).map(|c| (*c, old, new));
+                }
+            } else {
+                *since = since.saturating_add(new - old);
+                if new < max {
+                    *delta = new - old;
+                    fresh |= bit;
+                }
+            }
+        }
+        self.pegged = self.pegged & !r.real | pegged;
+        self.fresh = self.fresh & !r.real | fresh;
+        self.reset = self.reset & !r.real | reset;
+        self.bound |= bound;
+        self.known |= r.real;
+        if r.wide {
+            self.wide |= r.real;
+        } else {
+            self.wide &= !r.real;
+        }
+        outcome
+    }
+
+    fn times(&self, c: Counter) -> &Times {
+        if self.wide & c.bit() != 0 {
+            &self.wide_times
+        } else {
+            &self.narrow_times
+        }
+    }
+
+    /// When the oldest of the attributes in use was last read.
+    pub fn read_at(&self) -> Option<Stamp> {
+        let narrow = (self.known & !self.wide != 0)
+            .then_some(self.narrow_times.last)
+            .flatten();
+        let wide = (self.wide != 0).then_some(self.wide_times.last).flatten();
+        match (narrow, wide) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    /// When the data counters were last read.
+    pub fn data_at(&self) -> Option<Stamp> {
+        (self.known & Counter::XmitData.bit() != 0)
+            .then_some(self.times(Counter::XmitData).last)
+            .flatten()
+    }
+
+    fn is_old(&self, c: Counter, now: Stamp, limit: Duration) -> bool {
+        self.times(c).last.is_none_or(|at| now.since(at) > limit)
+    }
+
+    /// What the node reports, stale if older than `limit`.
+    pub fn value(&self, c: Counter, now: Stamp, limit: Duration) -> Num<u64> {
+        self.number(c, &self.value, self.pegged)
+            .aged(self.is_old(c, now, limit))
+    }
+
+    /// Increments since the first sample of the session.
+    pub fn since(&self, c: Counter, now: Stamp, limit: Duration) -> Num<u64> {
+        self.number(c, &self.since, self.bound)
+            .aged(self.is_old(c, now, limit))
+    }
+
+    fn number(&self, c: Counter, of: &[u64; COUNTERS], at_least: Set) -> Num<u64> {
+        let Some(v) = of.get(c as usize).filter(|_| self.known & c.bit() != 0) else {
+            return Num::Unknown;
+        };
+        if at_least & c.bit() != 0 {
+            Num::AtLeast(*v)
+        } else {
+            Num::Is(*v)
+        }
+    }
+
+    /// Change per second between the two last samples.
+    pub fn rate(&self, c: Counter, now: Stamp, limit: Duration) -> Num<f64> {
+        if self.known & self.reset & c.bit() != 0 {
+            return Num::Reset;
+        }
+        if self.known & self.fresh & c.bit() == 0 {
+            return Num::Unknown;
+        }
+        let delta = self.delta.get(c as usize).copied().unwrap_or(0);
+        let span = self.times(c).span_ns;
+        if span == 0 {
+            return Num::Unknown;
+        }
+        Num::Is(delta as f64 * 1e9 / span as f64).aged(self.is_old(c, now, limit))
+    }
+
+    /// Sum of the error counters' increments.
+    pub fn errors(&self, now: Stamp, limit: Duration) -> Num<u64> {
+        let mut sum = 0u64;
+        let mut old = false;
+        let known = SUMMED & self.known;
+        if known == 0 {
+            return Num::Unknown;
+        }
+        for c in Counter::ALL {
+            if known & c.bit() != 0 {
+                sum = sum.saturating_add(self.since.get(c as usize).copied().unwrap_or(0));
+                old |= self.is_old(c, now, limit);
+            }
+        }
+        if self.bound & known != 0 {
+            Num::AtLeast(sum)
+        } else {
+            Num::Is(sum).aged(old)
+        }
+    }
+
+    /// True if an error counter of the sum rose since the first sample.
+    pub fn has_errors(&self) -> bool {
+        Counter::ALL.into_iter().any(|c| {
+            SUMMED & self.known & c.bit() != 0 && self.since.get(c as usize).is_some_and(|s| *s > 0)
+        })
+    }
+
+    /// Errors per second: unknown before two samples, at least the sum of what is known while a
+    /// counter is pegged.
+    pub fn errors_per_s(&self, now: Stamp, limit: Duration) -> Num<f64> {
+        let known = SUMMED & self.known;
+        if self.reset & known != 0 {
+            return Num::Reset;
+        }
+        if self.fresh & known == 0 {
+            return Num::Unknown;
+        }
+        let mut sum = 0.0;
+        let mut old = false;
+        for c in Counter::ALL {
+            if known & c.bit() != 0 {
+                match self.rate(c, now, limit) {
+                    Num::Is(v) => sum += v,
+                    Num::Stale(v) => {
+                        sum += v;
+                        old = true;
+                    }
+                    _ => {}
+                }
+            }
+        }
+        if self.fresh & known != known {
+            Num::AtLeast(sum)
+        } else {
+            Num::Is(sum).aged(old)
+        }
+    }
+
+    /// True if any counter is pegged.
+    pub fn is_saturated(&self) -> bool {
+        self.pegged & self.known != 0
+    }
+}

@@ -1,0 +1,108 @@
+//! Everything of one port, for its detail view.
+
+use super::Model;
+use super::counters::Counter;
+use super::view::{CounterView, EndDetail, PortDetail};
+use crate::fabric::{Node, NodeKind, PortKey};
+use crate::mad::{Attribute, PortInfo, PortState};
+use crate::port::Stamp;
+
+impl Model {
+    /// A port in full, with the other end of its link; `None` if it is not known.
+    pub fn detail(&self, key: PortKey, now: Stamp) -> Option<PortDetail<'_>> {
+        let near = self.end_detail(key, now)?;
+        let far = near
+            .row
+            .peer
+            .filter(|peer| !peer.former)
+            .and_then(|peer| self.end_detail(peer.key, now));
+        Some(PortDetail { near, far })
+    }
+
+    /// All counters of a port, in perfquery's order.
+    pub fn counters(&self, key: PortKey, now: Stamp) -> Vec<CounterView> {
+        let limit = self.interval().saturating_mul(2);
+        let counters = self
+            .data(key.node)
+            .and_then(|n| n.port(key.port)?.counters.as_deref());
+        let view = |c: Counter| CounterView {
+            name: c.name(),
+            value: counters.map_or(super::Num::Unknown, |n| n.value(c, now, limit)),
+            since: counters.map_or(super::Num::Unknown, |n| n.since(c, now, limit)),
+            rate: counters.map_or(super::Num::Unknown, |n| n.rate(c, now, limit)),
+            unit: c.unit(),
+            error: c.is_error(),
+        };
+        Counter::ALL.into_iter().map(view).collect()
+    }
+
+    fn end_detail(&self, key: PortKey, now: Stamp) -> Option<EndDetail<'_>> {
+        let (row, traffic) = self.seen_port(key, now)?;
+        let node = self.topology.node(key.node)?;
+        let own = self.data(key.node)?.port(key.port);
+        let info = node.port(key.port).and_then(|p| p.info.as_ref());
+        Some(EndDetail {
+            row,
+            traffic,
+            node: self.node_facts(node, key),
+            port_info: info.map_or_else(Vec::new, |i| port_info_fields(i, key.port)),
+            counters: self.counters(key, now),
+            port_info_age: own.and_then(|p| p.info_at).map(|at| now.since(at)),
+            counters_age: own
+                .and_then(|p| p.counters.as_deref()?.read_at())
+                .map(|at| now.since(at)),
+        })
+    }
+
+    fn node_facts(&self, node: &Node, key: PortKey) -> Vec<(&'static str, String)> {
+        let info = &node.info;
+        let guid = |g: u64| crate::fabric::Guid(g).to_string();
+        let description = node.description.as_ref().map_or_else(
+            || "—".to_owned(),
+            |d| crate::fabric::names::clean(d.bytes()),
+        );
+        let port_guid = node
+            .port(if node.kind == NodeKind::Switch {
+                0
+            } else {
+                key.port
+            })
+            .and_then(|p| p.guid);
+        vec![
+            ("Name", self.name(node.id).to_owned()),
+            ("NodeDescription", description),
+            ("NodeType", info.node_type().to_string()),
+            ("NodeGUID", node.id.to_string()),
+            (
+                "PortGUID",
+                port_guid.map_or_else(|| "—".to_owned(), |g| g.to_string()),
+            ),
+            ("SystemImageGUID", guid(info.system_image_guid())),
+            ("NumPorts", info.num_ports().to_string()),
+            ("VendorID", format!("{:#08x}", info.vendor_id())),
+            ("DeviceID", format!("{:#06x}", info.device_id())),
+            ("Revision", format!("{:#x}", info.revision())),
+            (
+                "LID",
+                node.lid(key.port)
+                    .map_or_else(|| "—".to_owned(), |l| l.to_string()),
+            ),
+            ("Directed route", node.route.to_string()),
+        ]
+    }
+}
+
+/// All fields, keys hidden. While a port is down only its states mean anything.
+fn port_info_fields(info: &PortInfo, port: u8) -> Vec<(&'static str, String)> {
+    let down = port != 0 && info.port_state() == PortState::Down;
+    info.fields()
+        .filter(|f| {
+            !down
+                || matches!(
+                    f.field.name,
+                    "PortState" | "PortPhysicalState" | "LinkDownDefaultState"
+                )
+        })
+        .map(|f| (f.field.name, f.value().to_string()))
+        .collect()
+}

@@ -1,0 +1,182 @@
+//! What comes unasked: traps and reports, in words with names and ports.
+
+use super::Model;
+use super::log::Kind;
+use crate::event::{Received, Severity};
+use crate::fabric::PortKey;
+use crate::mad::notice::{self, KeyViolation, Trap};
+use crate::mad::{Attribute, Gid, Method, MgmtClass, Notice, NoticeType};
+use crate::port::Stamp;
+
+impl Model {
+    pub(super) fn unsolicited(&mut self, at: Stamp, received: &Received) -> bool {
+        let mad = &received.mad;
+        let noticed = matches!(mad.method(), Method::Trap | Method::Report)
+            && matches!(
+                mad.class(),
+                MgmtClass::SubnAdm | MgmtClass::SubnLid | MgmtClass::SubnDirected
+            );
+        if !noticed || mad.attr_id() != Notice::ID {
+            return false;
+        }
+        let Ok(got) = notice::Received::parse(&mad.view()) else {
+            return false;
+        };
+        let (about, text) = self.notice_words(&got);
+        let severity = match (got.notice.notice_type(), got.trap()) {
+            // Links come and go by the state of their ports, which says how grave it is.
+            (_, Trap::LinkStateChanged { .. }) => Severity::Info,
+            (NoticeType::Fatal | NoticeType::Urgent | NoticeType::Security, _) => Severity::Warning,
+            _ => Severity::Info,
+        };
+        self.log.add(at, Kind::Notice, severity, about, text);
+        true
+    }
+
+    /// A port by its LID, for sentences, and its key.
+    fn by_lid(&self, lid: u16) -> (String, Option<PortKey>) {
+        match self.topology.by_lid(lid) {
+            Some(key) => (format!("{} (LID {lid})", self.name(key.node)), Some(key)),
+            None => (format!("LID {lid}"), None),
+        }
+    }
+
+    fn by_lid_port(&self, lid: u16, port: u8) -> (String, Option<PortKey>) {
+        match self.topology.by_lid(lid) {
+            Some(key) => {
+                let key = key.node.port(port);
+                (format!("{} (LID {lid})", self.port_name(key)), Some(key))
+            }
+            None => (format!("LID {lid} port {port}"), None),
+        }
+    }
+
+    fn by_gid(&self, gid: Gid) -> (String, Option<PortKey>) {
+        match self.port_guids.get(&gid.guid()) {
+            Some(key) => (format!("{} ({gid})", self.name(key.node)), Some(*key)),
+            None => (gid.to_string(), None),
+        }
+    }
+
+    fn violation_words(&self, what: &str, v: &KeyViolation) -> String {
+        let (from, to) = (self.by_lid(v.lid1).0, self.by_lid(v.lid2).0);
+        format!(
+            "bad {what} {:#x} from {from} QP {:#x} to {to} QP {:#x}",
+            v.key, v.qp1, v.qp2
+        )
+    }
+
+    fn notice_words(&self, got: &notice::Received) -> (Option<PortKey>, String) {
+        let number = got.notice.trap_number();
+        let issuer = || {
+            let gid = got.issuer_gid.filter(|gid| gid.guid() != 0);
+            match gid.and_then(|gid| self.port_guids.get(&gid.guid())) {
+                Some(key) => (self.name(key.node).to_owned(), Some(*key)),
+                None => self.by_lid(got.notice.issuer_lid()),
+            }
+        };
+        let (about, words) = match got.trap() {
+            Trap::GidInService { gid } => {
+                let (who, key) = self.by_gid(gid);
+                (key, format!("{who} is in service"))
+            }
+            Trap::GidOutOfService { gid } => {
+                let (who, key) = self.by_gid(gid);
+                (key, format!("{who} is out of service"))
+            }
+            Trap::LinkStateChanged { lid } => {
+                let (who, key) = self.by_lid(lid);
+                (key, format!("link state changed at {who}"))
+            }
+            Trap::LocalLinkIntegrity { lid, port } => {
+                let (who, key) = self.by_lid_port(lid, port);
+                (key, format!("local link integrity errors at {who}"))
+            }
+            Trap::BufferOverrun { lid, port } => {
+                let (who, key) = self.by_lid_port(lid, port);
+                (key, format!("excessive buffer overruns at {who}"))
+            }
+            Trap::FlowControlWatchdog { lid, port } => {
+                let (who, key) = self.by_lid_port(lid, port);
+                (key, format!("flow control watchdog expired at {who}"))
+            }
+            Trap::LocalChange {
+                lid,
+                cap_mask,
+                other,
+                changes,
+                ..
+            } => {
+                let (who, key) = self.by_lid(lid);
+                let what = if other {
+                    changes.to_string()
+                } else {
+                    format!("CapabilityMask {:#010x}", cap_mask.0)
+                };
+                (key, format!("local change at {who}: {what}"))
+            }
+            Trap::SystemImageGuidChanged { lid, guid } => {
+                let (who, key) = self.by_lid(lid);
+                (key, format!("SystemImageGUID of {who} is now {guid:#018x}"))
+            }
+            Trap::BadMKey {
+                lid,
+                method,
+                attr_id,
+                attr_mod,
+                ..
+            } => {
+                let (asker, _) = self.by_lid(lid);
+                let (who, key) = issuer();
+                let what = crate::mad::names::attribute(MgmtClass::SubnLid, attr_id);
+                let text = format!(
+                    "bad M_Key at {who} from {asker}: {method}({what}) modifier {attr_mod:#x}"
+                );
+                (key, text)
+            }
+            Trap::BadPKey(v) => {
+                let (who, key) = issuer();
+                (
+                    key,
+                    format!("{} seen by {who}", self.violation_words("P_Key", &v)),
+                )
+            }
+            Trap::BadQKey(v) => {
+                let (who, key) = issuer();
+                (
+                    key,
+                    format!("{} seen by {who}", self.violation_words("Q_Key", &v)),
+                )
+            }
+            Trap::SwitchBadPKey {
+                violation,
+                switch_lid,
+                port,
+                ..
+            } => {
+                let (who, key) = self.by_lid_port(switch_lid, port);
+                (
+                    key,
+                    format!("{} at {who}", self.violation_words("P_Key", &violation)),
+                )
+            }
+            Trap::Vendor {
+                vendor_id,
+                device_id,
+            } => {
+                let (who, key) = issuer();
+                let mut text =
+                    format!("vendor notice {vendor_id:#08x}/{device_id:#x} from {who}: ");
+                for byte in got.notice.details() {
+                    text += &format!("{byte:02x}");
+                }
+                return (key, text);
+            }
+            other => {
+                let (who, key) = issuer();
+                (key, format!("{other} from {who}"))
+            }
+        };
+        (about, format!("notice {number}: {words}"))
+    }
+}

@@ -1,0 +1,463 @@
+//! Views of the model: rows for panes and reports, computed on demand.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use super::counters::Counter;
+use super::perf::tick_seconds;
+use super::state::{Destination, NodeData, PortData, Slot, Sweep};
+use super::view::{
+    DestinationRow, FailureView, Flags, HeaderView, InFlightRow, PeerView, PortRow, SmView,
+    SweepView, TotalsView, TrafficRow,
+};
+use super::{Model, Num};
+use crate::event::SweepKind;
+use crate::fabric::{Node, NodeKind, Port, PortKey};
+use crate::mad::{MgmtClass, PhysState, PortState, names};
+use crate::port::{Source, Stamp};
+
+const SWEEPS: [SweepKind; 4] = [
+    SweepKind::Discovery,
+    SweepKind::Rediscovery,
+    SweepKind::States,
+    SweepKind::Counters,
+];
+
+/// What stands behind a port, in words.
+fn source_words(source: &Source) -> String {
+    match source {
+        Source::Umad { device, shim } => {
+            let name = device.rsplit('/').next().unwrap_or(device);
+            format!("{name}{}", if *shim { " (ibsim shim)" } else { "" })
+        }
+        Source::Ibsim { server } => format!("ibsim {server}"),
+        Source::Simulated { fabric } => format!("SIMULATED {fabric}"),
+    }
+}
+
+/// A port with all that is known of it.
+struct Seen<'m> {
+    key: PortKey,
+    node: &'m Node,
+    port: &'m Port,
+    data: &'m NodeData,
+    own: Option<&'m PortData>,
+}
+
+impl Model {
+    /// The header's facts.
+    pub fn header(&self, now: Stamp) -> HeaderView<'_> {
+        let opened = self.opened.as_deref();
+        let sum = |a: Num<f64>, b: Num<f64>| match (a.get(), b.get()) {
+            (Some(a), Some(b)) => Num::Is(a + b),
+            _ => Num::Unknown,
+        };
+        let stretched = [
+            (
+                SweepKind::Counters,
+                self.settings.interval(),
+                self.interval(),
+            ),
+            (
+                SweepKind::States,
+                self.settings.sweep_interval(),
+                self.sweep_interval(),
+            ),
+        ]
+        .into_iter()
+        .find(|(_, set, used)| used > set)
+        .map(|(kind, set, used)| (kind, used - set));
+        HeaderView {
+            source: opened.map_or_else(String::new, |o| source_words(&o.source)),
+            simulated: opened.is_some_and(|o| o.source.is_simulated()),
+            host: opened.map_or("", |o| o.host.as_str()),
+            local: self.local.as_deref(),
+            gone: self
+                .gone
+                .as_ref()
+                .map(|(since, why)| (now.since(*since), &**why)),
+            sm: self.sm_view(now),
+            size: self.size.unwrap_or_else(|| self.count_size()),
+            sweeps: self.sweep_views(now),
+            mads_per_s: sum(self.beat.smp_rate, self.beat.gmp_rate),
+            smp_in_flight: (self.smps_out, self.settings.smp.in_flight),
+            gmp_in_flight: (self.gmps_out, self.settings.gmp.in_flight),
+            smp_rate: (self.beat.smp_rate, self.settings.smp.rate),
+            gmp_rate: (self.beat.gmp_rate, self.settings.gmp.rate),
+            dropped: self.dropped,
+            malformed: self.malformed,
+            refused: self.agents.iter().filter(|a| a.refused.is_some()).collect(),
+            stretched,
+            uptime: now.since(Stamp::ZERO),
+            wall: self.wall(now),
+        }
+    }
+
+    fn sm_view(&self, now: Stamp) -> Option<SmView> {
+        let guid = self.master?;
+        let sm = self.sms.get(&guid)?;
+        Some(SmView {
+            lid: sm.lid,
+            guid,
+            priority: sm.priority,
+            state: sm.state,
+            activity: sm.activity,
+            age: now.since(sm.at),
+        })
+    }
+
+    fn sweep_views(&self, now: Stamp) -> Vec<SweepView> {
+        let view = |(kind, s): (SweepKind, &Sweep)| {
+            let (began, number, expected) = match (s.began, s.ended) {
+                (Some(began), _) => began,
+                (None, Some((at, number))) => (at, number, 0),
+                (None, None) => return None,
+            };
+            let since = match s.ended {
+                Some((ended, _)) if !s.running => ended,
+                _ => began,
+            };
+            Some(SweepView {
+                kind,
+                number,
+                running: s.running,
+                done: if expected > 0 {
+                    s.done.min(expected)
+                } else {
+                    s.done
+                },
+                expected,
+                age: now.since(since),
+                took: s.took_ns.map(Duration::from_nanos),
+                failed: s.failed,
+            })
+        };
+        SWEEPS
+            .into_iter()
+            .zip(&self.sweeps)
+            .filter_map(view)
+            .collect()
+    }
+
+    /// Every port that a row is about: external ports of every node, and a switch's port 0 if it
+    /// is enhanced and so has counters. In order of GUID and port.
+    fn seen(&self) -> impl Iterator<Item = Seen<'_>> {
+        self.topology.nodes().flat_map(move |node| {
+            let data = self.data(node.id);
+            let first = if node.has_enhanced_port0() { 0 } else { 1 };
+            let end = node.ports.len();
+            (first..end).filter_map(move |number| {
+                let data = data?;
+                let number = u8::try_from(number).ok()?;
+                Some(Seen {
+                    key: node.id.port(number),
+                    node,
+                    port: node.port(number)?,
+                    data,
+                    own: data.port(number),
+                })
+            })
+        })
+    }
+
+    fn look(&self, key: PortKey) -> Option<Seen<'_>> {
+        let node = self.topology.node(key.node)?;
+        let data = self.data(key.node)?;
+        Some(Seen {
+            key,
+            node,
+            port: node.port(key.port)?,
+            data,
+            own: data.port(key.port),
+        })
+    }
+
+    /// Every external port of every node, and enhanced port 0 of switches; in order of GUID and
+    /// port number.
+    pub fn ports(&self, now: Stamp) -> Vec<PortRow<'_>> {
+        self.seen().map(|s| self.port_row(&s, now)).collect()
+    }
+
+    /// One row of [`Model::ports`].
+    pub fn port(&self, key: PortKey, now: Stamp) -> Option<PortRow<'_>> {
+        Some(self.port_row(&self.look(key)?, now))
+    }
+
+    fn peer_view(&self, port: &Port) -> Option<PeerView<'_>> {
+        let (key, former) = match (port.peer, port.last_peer) {
+            (Some(peer), _) => (peer, false),
+            (None, last) => (last?, true),
+        };
+        Some(PeerView {
+            key,
+            name: self.name(key.node),
+            former,
+        })
+    }
+
+    fn port_row<'m>(&'m self, s: &Seen<'m>, now: Stamp) -> PortRow<'m> {
+        let up = s.port.is_up();
+        let limit = self.interval().saturating_mul(2);
+        let counters = s.own.and_then(|p| p.counters.as_deref());
+        let info_age = s.own.and_then(|p| p.info_at).map(|at| now.since(at));
+        // A port without a link is not asked for its counters.
+        let counters_age = counters
+            .filter(|_| up)
+            .and_then(|c| c.read_at())
+            .map(|at| now.since(at));
+        let stale = info_age.is_some_and(|a| a > self.sweep_interval().saturating_mul(2))
+            || counters_age.is_some_and(|a| a > limit);
+        PortRow {
+            key: s.key,
+            name: &s.data.name,
+            kind: s.node.kind,
+            state: s.port.state(),
+            phys: s.port.info.as_ref().map(|i| i.phys_state().code()),
+            width: s.port.width(),
+            speed: s.node.speed(s.key.port),
+            peer: self.peer_view(s.port),
+            lid: s.node.lid(s.key.port),
+            errors: counters.map_or(Num::Unknown, |c| c.errors(now, limit)),
+            errors_per_s: counters.map_or(Num::Unknown, |c| c.errors_per_s(now, limit)),
+            flags: flags(s),
+            age: info_age.max(counters_age),
+            stale,
+        }
+    }
+
+    /// Ports with a link, in order of GUID and port number.
+    pub fn traffic(&self, now: Stamp) -> Vec<TrafficRow<'_>> {
+        self.seen()
+            .filter(|s| s.port.is_up() && (s.port.peer.is_some() || s.key.port == 0))
+            .map(|s| self.traffic_row(&s, now))
+            .collect()
+    }
+
+    fn traffic_row<'m>(&'m self, s: &Seen<'m>, now: Stamp) -> TrafficRow<'m> {
+        let limit = self.interval().saturating_mul(2);
+        let counters = s.own.and_then(|p| p.counters.as_deref());
+        let rate = |c| counters.map_or(Num::Unknown, |n| n.rate(c, now, limit));
+        // Data counters count words of four octets, whatever the link's width.
+        let bits = |words: f64| words * 32.0;
+        let age = counters.and_then(|c| c.data_at()).map(|at| now.since(at));
+        let capacity = s.own.map_or(0.0, |p| p.capacity_bps);
+        TrafficRow {
+            key: s.key,
+            name: &s.data.name,
+            kind: s.node.kind,
+            peer: self.peer_view(s.port),
+            tx_bps: rate(Counter::XmitData).map(bits),
+            rx_bps: rate(Counter::RcvData).map(bits),
+            capacity_bps: (capacity > 0.0).then_some(capacity),
+            tx_pps: rate(Counter::XmitPkts),
+            rx_pps: rate(Counter::RcvPkts),
+            wait: wait_share(s, rate(Counter::XmitWait)),
+            history: s
+                .own
+                .and_then(|p| p.history.as_ref())
+                .map_or_else(Vec::new, |h| h.utilisation(now)),
+            age,
+            stale: age.is_some_and(|a| a > limit),
+        }
+    }
+
+    /// Totals of the fabric: what adapters send and receive.
+    pub fn totals(&self, now: Stamp) -> TotalsView {
+        let limit = self.interval().saturating_mul(2);
+        let mut totals = TotalsView::default();
+        let mut sums = [0.0; 4];
+        let mut busiest = 0.0;
+        for s in self
+            .seen()
+            .filter(|s| s.port.is_up() && s.port.peer.is_some())
+        {
+            let counters = s.own.and_then(|p| p.counters.as_deref());
+            let rate = |c| counters.and_then(|n| n.rate(c, now, limit).current());
+            let capacity = s.own.map_or(0.0, |p| p.capacity_bps);
+            if let Some(words) = rate(Counter::XmitData).filter(|_| capacity > 0.0) {
+                let share = words * 32.0 / capacity;
+                if totals.busiest_port.is_none() || share > busiest {
+                    busiest = share;
+                    totals.busiest_port = Some(s.key);
+                    totals.busiest = Num::Is(share);
+                }
+            }
+            if s.node.kind != NodeKind::Ca {
+                continue;
+            }
+            totals.counted.1 += 1;
+            let rates = [
+                rate(Counter::XmitData),
+                rate(Counter::RcvData),
+                rate(Counter::XmitPkts),
+                rate(Counter::RcvPkts),
+            ];
+            if rates.iter().any(Option::is_some) {
+                totals.counted.0 += 1;
+            }
+            for (sum, rate) in sums.iter_mut().zip(rates) {
+                *sum += rate.unwrap_or(0.0);
+            }
+        }
+        let (counted, all) = totals.counted;
+        let total = |sum: f64| match counted {
+            0 => Num::Unknown,
+            n if n < all => Num::AtLeast(sum),
+            _ => Num::Is(sum),
+        };
+        let [tx, rx, tx_pkts, rx_pkts] = sums;
+        totals.injected_bps = total(tx * 32.0);
+        totals.delivered_bps = total(rx * 32.0);
+        totals.injected_pps = total(tx_pkts);
+        totals.delivered_pps = total(rx_pkts);
+        totals
+    }
+
+    /// Requests in flight, oldest first.
+    pub fn in_flight(&self, now: Stamp) -> Vec<InFlightRow<'_>> {
+        let mut all: Vec<_> = self.pending.iter().collect();
+        all.sort_unstable_by_key(|(tid, p)| (p.at, **tid));
+        all.into_iter()
+            .map(|(tid, p)| InFlightRow {
+                tid: *tid,
+                who: match p.slot {
+                    Slot::Node(i) => self.nodes.get(i as usize).map_or("", |n| n.name.as_str()),
+                    Slot::Sa => "SA",
+                    Slot::Unexplored(_) => p.who.as_deref().unwrap_or_default(),
+                },
+                node: p.request.target.node,
+                port: p.request.target.port,
+                class: p.request.class,
+                attribute: p.request.attribute,
+                modifier: p.request.modifier,
+                attempt: p.attempt,
+                age: now.since(p.at),
+            })
+            .collect()
+    }
+
+    /// Every destination that was asked anything: the SA first, then nodes in order of GUID, then
+    /// ports whose other end did not answer.
+    pub fn destinations(&self, now: Stamp) -> Vec<DestinationRow<'_>> {
+        let mut out = vec![0u32; self.nodes.len()];
+        let mut sa_out = 0;
+        let mut beyond = std::collections::BTreeMap::<Option<PortKey>, u32>::new();
+        for p in self.pending.values() {
+            match p.slot {
+                Slot::Node(i) => {
+                    if let Some(n) = out.get_mut(i as usize) {
+                        *n += 1;
+                    }
+                }
+                Slot::Sa => sa_out += 1,
+                Slot::Unexplored(via) => *beyond.entry(via).or_default() += 1,
+            }
+        }
+        let row = |node, name, dest, in_flight| destination_row(node, name, dest, in_flight, now);
+        let mut rows = Vec::new();
+        if self.sa.sent > 0 {
+            rows.push(row(None, "SA", &self.sa, sa_out));
+        }
+        let mut order: Vec<_> = self
+            .nodes
+            .iter()
+            .zip(out)
+            .filter(|(n, _)| n.dest.sent > 0 || n.dest.failure.is_some())
+            .collect();
+        order.sort_unstable_by_key(|(n, _)| n.id);
+        rows.extend(
+            order
+                .into_iter()
+                .map(|(n, out)| row(Some(n.id), n.name.as_str(), &n.dest, out)),
+        );
+        rows.extend(self.unexplored.iter().map(|(via, (name, dest))| {
+            let out = beyond.get(via).copied().unwrap_or(0);
+            row(None, name.as_str(), dest, out)
+        }));
+        rows
+    }
+
+    pub(super) fn seen_port(
+        &self,
+        key: PortKey,
+        now: Stamp,
+    ) -> Option<(PortRow<'_>, TrafficRow<'_>)> {
+        let seen = self.look(key)?;
+        Some((self.port_row(&seen, now), self.traffic_row(&seen, now)))
+    }
+}
+
+fn destination_row<'m>(
+    node: Option<crate::fabric::NodeId>,
+    name: &'m str,
+    dest: &'m Destination,
+    in_flight: u32,
+    now: Stamp,
+) -> DestinationRow<'m> {
+    let latency = dest.latency.as_deref();
+    DestinationRow {
+        node,
+        name,
+        lid: if dest.lid == crate::port::PERMISSIVE_LID {
+            0
+        } else {
+            dest.lid
+        },
+        sent: dest.sent,
+        answered: dest.answered,
+        retried: dest.retried,
+        timed_out: dest.timed_out,
+        in_flight,
+        p50: latency.and_then(|l| l.percentile(50)),
+        p99: latency.and_then(|l| l.percentile(99)),
+        max: latency.and_then(|l| l.max()),
+        failure: dest.failure.as_ref().map(|f| FailureView {
+            kind: f.kind,
+            detail: match &f.detail {
+                Cow::Borrowed(words) => words,
+                Cow::Owned(words) => words,
+            },
+            attribute: names::attribute(MgmtClass::new(f.class), f.attribute),
+            age: now.since(f.at),
+        }),
+        back_off: dest
+            .back_off
+            .map(|(failures, until)| (failures, until.since(now))),
+    }
+}
+
+fn flags(s: &Seen<'_>) -> Flags {
+    let state = s.port.state();
+    let down = state == Some(PortState::Down.code());
+    let had_link = s.own.is_some_and(|p| p.had_link) || s.port.last_peer.is_some();
+    // A cable with somebody at its other end: the physical layer is past polling.
+    let cabled = s.port.info.as_ref().is_some_and(|i| {
+        matches!(
+            i.phys_state(),
+            PhysState::Training | PhysState::LinkUp | PhysState::Recovery
+        )
+    });
+    let counters = s.own.and_then(|p| p.counters.as_deref());
+    Flags {
+        unreachable: !s.node.present,
+        no_answer: s.node.present && s.data.dest.does_not_answer(),
+        down: down && (had_link || cabled),
+        errors: counters.is_some_and(|c| c.has_errors()),
+        below_best: s.port.is_up() && s.own.is_some_and(|p| p.below_best),
+        saturated: counters.is_some_and(|c| c.is_saturated()),
+        not_active: matches!(
+            s.port.info.as_ref().map(|i| i.port_state()),
+            Some(PortState::Init | PortState::Armed)
+        ),
+    }
+}
+
+/// Share of time that a port wanted to send and could not, from its XmitWait ticks a second.
+fn wait_share(s: &Seen<'_>, ticks_per_s: Num<f64>) -> Num<f64> {
+    let own = s.own.map_or((0.0, 0.0), |p| (p.lane_bps, p.capacity_bps));
+    match tick_seconds(s.data.tick, s.node.info.device_id(), own.0, own.1) {
+        // Rounding at both ends of the interval may give slightly more than all of it.
+        Some(tick) => ticks_per_s.map(|n| (n * tick).min(1.0)),
+        None => Num::Unknown,
+    }
+}

@@ -1,0 +1,3 @@
+//! Fabrics that are not behind this host's InfiniBand device.
+
+pub mod ibsim;

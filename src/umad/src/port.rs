@@ -1,0 +1,668 @@
+//! An open port: register agents, send, receive, poll.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use crate::abi::{
+    Address, AgentId, Header, Layout, MAD_SIZE, MAX_HEADER, MethodMask, Reply, padded_len,
+};
+use crate::buffer::Buffer;
+use crate::errno::Errno;
+use crate::error::{Access, Error, Result};
+use crate::select::{PortId, Select};
+use crate::sys::{self, Fd};
+use crate::sysfs::Sysfs;
+use crate::wait::{is_gone, millis_until};
+
+/// How an agent is registered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Registration {
+    /// Management class.
+    pub class: u8,
+    /// Class version: 2 for subnet administration and congestion control, else 1.
+    pub version: u8,
+    /// Methods whose requests the agent receives.
+    pub methods: MethodMask,
+    /// Who cuts long messages into segments and joins them.
+    pub rmpp: Rmpp,
+    /// Vendor's OUI, 24 bits: needed for classes 0x30 to 0x4F, ignored for others.
+    pub oui: u32,
+}
+
+/// Who does the Reliable Multi-Packet Protocol.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Rmpp {
+    /// Nobody: every MAD is passed as it is.
+    #[default]
+    None,
+    /// The kernel: whole messages are sent and received.
+    Kernel,
+    /// The program: segments are passed as they are, but the class counts as an RMPP class.
+    User,
+}
+
+/// OUI that libibumad registers with where none is given (00:14:05).
+pub(crate) const DEFAULT_OUI: u32 = 0x00_1405;
+
+const FLAG_USER_RMPP: u32 = 1;
+
+impl Registration {
+    /// A client of a class: sends requests, receives their replies. Class version and RMPP are
+    /// those usual for the class.
+    pub const fn client(class: u8) -> Self {
+        Self {
+            class,
+            version: match class {
+                0x03 | 0x21 => 2,
+                _ => 1,
+            },
+            methods: MethodMask::NONE,
+            rmpp: match class {
+                0x03 => Rmpp::Kernel,
+                _ => Rmpp::None,
+            },
+            oui: DEFAULT_OUI,
+        }
+    }
+
+    /// A client of a vendor class with its OUI.
+    pub const fn vendor(class: u8, oui: u32) -> Self {
+        let mut r = Self::client(class);
+        r.oui = oui;
+        r
+    }
+
+    /// The same, also receiving requests with these methods.
+    #[must_use]
+    pub const fn receiving(mut self, methods: &[u8]) -> Self {
+        self.methods = MethodMask::of(methods);
+        self
+    }
+
+    /// The same with this class version.
+    #[must_use]
+    pub const fn version(mut self, version: u8) -> Self {
+        self.version = version;
+        self
+    }
+
+    /// The same with this handling of RMPP.
+    #[must_use]
+    pub const fn rmpp(mut self, rmpp: Rmpp) -> Self {
+        self.rmpp = rmpp;
+        self
+    }
+
+    /// QP0 for the subnet management classes, else QP1.
+    pub const fn qpn(&self) -> u8 {
+        match self.class {
+            0x01 | 0x81 => 0,
+            _ => 1,
+        }
+    }
+}
+
+/// A registration as the request carries it, unchecked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the kernel's own names")]
+pub struct RawRegistration {
+    pub qpn: u8,
+    pub class: u8,
+    pub version: u8,
+    pub methods: MethodMask,
+    pub rmpp_version: u8,
+    pub oui: u32,
+    pub flags: u32,
+}
+
+impl From<&Registration> for RawRegistration {
+    fn from(r: &Registration) -> Self {
+        Self {
+            qpn: r.qpn(),
+            class: r.class,
+            version: r.version,
+            methods: r.methods,
+            rmpp_version: u8::from(r.rmpp != Rmpp::None),
+            // The kernel checks the OUI only where the class has one.
+            oui: r.oui,
+            flags: match r.rmpp {
+                Rmpp::User => FLAG_USER_RMPP,
+                _ => 0,
+            },
+        }
+    }
+}
+
+/// The old request: 28 bytes, no flags.
+pub fn register_v1(fd: Fd, r: &RawRegistration) -> std::result::Result<u32, Errno> {
+    let mut arg = sys::Arg([0; 28]);
+    arg.0[4..20].copy_from_slice(&r.methods.to_longs());
+    arg.0[20] = r.qpn;
+    arg.0[21] = r.class;
+    arg.0[22] = r.version;
+    arg.0[23..26].copy_from_slice(&r.oui.to_be_bytes()[1..]);
+    arg.0[26] = r.rmpp_version;
+    sys::ioctl(fd, sys::request::REGISTER_AGENT, &mut arg)?;
+    Ok(word(&arg.0, 0))
+}
+
+/// The newer request: 40 bytes. On EINVAL the kernel writes the flags it knows, if those were
+/// the trouble.
+pub fn register_v2(fd: Fd, r: &RawRegistration) -> std::result::Result<u32, (Errno, u32)> {
+    let mut arg = sys::Arg([0; 40]);
+    arg.0[4..8].copy_from_slice(&u32::from(r.qpn).to_ne_bytes());
+    arg.0[8] = r.class;
+    arg.0[9] = r.version;
+    arg.0[12..16].copy_from_slice(&r.flags.to_ne_bytes());
+    let [low, high] = r.methods.to_u64s();
+    arg.0[16..24].copy_from_slice(&low.to_ne_bytes());
+    arg.0[24..32].copy_from_slice(&high.to_ne_bytes());
+    arg.0[32..36].copy_from_slice(&r.oui.to_ne_bytes());
+    arg.0[36] = r.rmpp_version;
+    sys::ioctl(fd, sys::request::REGISTER_AGENT2, &mut arg).map_err(|e| (e, word(&arg.0, 12)))?;
+    Ok(word(&arg.0, 0))
+}
+
+/// The newer request, and the old one where the kernel does not know the newer (or a stand-in
+/// for it refuses it) and no flags are asked for. An OUI of more than 24 bits is never passed to
+/// the old one, which would register another OUI.
+pub fn register_any(fd: Fd, r: &RawRegistration) -> std::result::Result<u32, (Errno, u32)> {
+    match register_v2(fd, r) {
+        Err((Errno::ENOTTY | Errno::EINVAL, known)) if r.flags == 0 && r.oui >> 24 == 0 => {
+            register_v1(fd, r).map_err(|e| (e, known))
+        }
+        other => other,
+    }
+}
+
+fn word(b: &[u8], at: usize) -> u32 {
+    let mut w = [0; 4];
+    w.copy_from_slice(&b[at..at + 4]);
+    u32::from_ne_bytes(w)
+}
+
+/// Bytes of header and MAD that a simulator fills, whatever it claims to have read.
+const SIMULATED_PACKET: usize = 288;
+
+/// What a receive call found, while the buffer is still the caller's.
+#[derive(Clone, Copy)]
+enum Got {
+    Nothing,
+    Mad,
+    TooSmall { needed: usize },
+}
+
+/// Opens a umad device and settles its layout: (descriptor, layout, simulated).
+pub(crate) fn open_fd(sysfs: &Sysfs, umad: u32) -> Result<(Fd, Layout, bool)> {
+    let abi = sysfs.abi_version()?;
+    let fd = open_device(&sysfs.umad_path(umad), libc::O_RDWR | libc::O_NONBLOCK)?;
+    let simulated = !sys::is_kernel_fd(fd);
+    // A simulator accepts ENABLE_PKEY and changes nothing.
+    let layout = if simulated {
+        Layout::Old
+    } else if abi > crate::sysfs::ABI_VERSION
+        || sys::ioctl_none(fd, sys::request::ENABLE_PKEY).is_ok()
+    {
+        Layout::New
+    } else {
+        Layout::Old
+    };
+    Ok((fd, layout, simulated))
+}
+
+/// Opens a device file, and explains a refusal.
+pub(crate) fn open_device(path: &Path, flags: i32) -> Result<Fd> {
+    let path = || path.to_owned();
+    sys::open(&path(), flags).map_err(|errno| match errno {
+        Errno::EACCES | Errno::EPERM => Error::Permission {
+            path: path(),
+            errno,
+            access: Access::of(&path()),
+        },
+        Errno::EAGAIN => Error::Busy { path: path() },
+        errno => Error::Open {
+            path: path(),
+            errno,
+        },
+    })
+}
+
+#[derive(Debug)]
+struct Inner {
+    fd: Fd,
+    id: PortId,
+    layout: Layout,
+    simulated: bool,
+    /// Requests whose reply or timeout has not been read yet.
+    outstanding: AtomicU32,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if self.may_let_go() {
+            sys::close(self.fd);
+        }
+    }
+}
+
+impl Inner {
+    /// A simulator's receiving thread crashes on a reply that has no agent any more; better to
+    /// keep the number until the process ends.
+    fn may_let_go(&self) -> bool {
+        !self.simulated || self.outstanding.load(Ordering::Relaxed) == 0
+    }
+
+    fn unregister(&self, agent: AgentId) -> std::result::Result<(), Errno> {
+        let mut arg = sys::Arg([0; 4]);
+        arg.0 = agent.0.to_ne_bytes();
+        sys::ioctl(self.fd, sys::request::UNREGISTER_AGENT, &mut arg)
+    }
+}
+
+/// An open umad device: one port of one InfiniBand device.
+///
+/// Calls take `&self` and the kernel orders them, so a port may be shared between threads. The
+/// file is close-on-exec and non-blocking. Dropping the port closes it, which unregisters its
+/// agents and forgets, without a word, what is still in flight.
+#[derive(Debug)]
+pub struct Port {
+    inner: Arc<Inner>,
+}
+
+/// An agent that unregisters itself when dropped, unless its port was closed before.
+#[derive(Debug)]
+pub struct Agent {
+    id: AgentId,
+    port: Weak<Inner>,
+}
+
+impl Agent {
+    /// Its number within the port.
+    pub fn id(&self) -> AgentId {
+        self.id
+    }
+
+    /// Keeps the agent registered until the port is closed.
+    pub fn leak(mut self) -> AgentId {
+        self.port = Weak::new();
+        self.id
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        if let Some(port) = self.port.upgrade()
+            && port.may_let_go()
+            && let Err(errno) = port.unregister(self.id)
+        {
+            tracing::debug!(port = %port.id, agent = self.id.0, ?errno, "unregister");
+        }
+    }
+}
+
+/// What a receive call found.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Recv<'a> {
+    /// Nothing is there now.
+    Empty,
+    /// A MAD, or with kernel RMPP a whole message, which can be shorter than 256 bytes.
+    Mad {
+        /// The agent it is for.
+        agent: AgentId,
+        /// Where it came from.
+        from: Address,
+        /// Its bytes.
+        mad: &'a [u8],
+    },
+    /// A send of ours got no reply in time, on any try.
+    TimedOut {
+        /// The agent that sent.
+        agent: AgentId,
+        /// The address as it was sent to.
+        to: Address,
+        /// Transaction ID; the kernel replaces its upper half, so only the low 32 bits are the
+        /// sender's.
+        tid: u64,
+        /// ETIMEDOUT.
+        errno: Errno,
+        /// What the kernel gives back of the MAD: its first 24 bytes.
+        mad: &'a [u8],
+    },
+    /// The next message is longer than the buffer. It stays queued: receive it again with a
+    /// buffer for `needed` MAD bytes (see [`Buffer::ensure`]).
+    TooSmall {
+        /// MAD bytes that the message has.
+        needed: usize,
+    },
+}
+
+impl Port {
+    /// Opens the port that a selection means on this host.
+    pub fn open(select: &Select) -> Result<Self> {
+        Self::open_in(&Sysfs::system(), select)
+    }
+
+    /// Opens the port that a selection means under a sysfs.
+    pub fn open_in(sysfs: &Sysfs, select: &Select) -> Result<Self> {
+        let id = sysfs.resolve(select)?;
+        Self::open_id(sysfs, id)
+    }
+
+    /// Opens a resolved port. Any number of files may be open on one port.
+    pub fn open_id(sysfs: &Sysfs, id: PortId) -> Result<Self> {
+        let span = tracing::debug_span!("umad_open", port = %id, umad = id.umad);
+        let _in = span.enter();
+        let (fd, layout, simulated) = open_fd(sysfs, id.umad)?;
+        tracing::debug!(fd, ?layout, simulated, "opened");
+        Ok(Self {
+            inner: Arc::new(Inner {
+                fd,
+                id,
+                layout,
+                simulated,
+                outstanding: AtomicU32::new(0),
+            }),
+        })
+    }
+
+    /// Device, port and umad number.
+    pub fn id(&self) -> &PortId {
+        &self.inner.id
+    }
+
+    /// The file descriptor, for use in other event loops. Not for reading or writing. Under a
+    /// simulator it is no number that the kernel knows: use [`wait`](crate::wait).
+    pub fn fd(&self) -> i32 {
+        self.inner.fd
+    }
+
+    /// The header that this file carries in front of each MAD.
+    pub fn layout(&self) -> Layout {
+        self.inner.layout
+    }
+
+    /// Whether a preloaded simulator stands in for the kernel. Then at most 256 requests may be
+    /// in flight, no long messages pass, and a class belongs to the file that registered it last.
+    pub fn is_simulated(&self) -> bool {
+        self.inner.simulated
+    }
+
+    /// Closes the file. The same as dropping it.
+    pub fn close(self) {}
+
+    fn name(&self) -> String {
+        self.inner.id.to_string()
+    }
+
+    /// EIO and EPIPE have two meanings; a look at the file tells.
+    fn is_removed(&self) -> bool {
+        let mut fds = [self.pollfd()];
+        matches!(sys::poll(&mut fds, 0), Ok(1)) && is_gone(&fds[0])
+    }
+
+    fn failed(&self, call: &'static str, errno: Errno) -> Error {
+        if matches!(errno, Errno::EIO | Errno::EPIPE | Errno::ENODEV) && self.is_removed() {
+            tracing::debug!(port = %self.inner.id, call, "device removed");
+            return Error::DeviceRemoved {
+                device: self.name(),
+                call,
+            };
+        }
+        Error::Call {
+            device: self.name(),
+            call,
+            errno,
+        }
+    }
+
+    /// Registers an agent; it unregisters itself when dropped.
+    pub fn register(&self, registration: &Registration) -> Result<Agent> {
+        let raw = RawRegistration::from(registration);
+        let result = register_any(self.inner.fd, &raw);
+        tracing::debug!(
+            port = %self.inner.id, class = raw.class, version = raw.version,
+            methods = ?raw.methods, ?result, "register"
+        );
+        match result {
+            Ok(id) => Ok(Agent {
+                id: AgentId(id),
+                port: Arc::downgrade(&self.inner),
+            }),
+            Err((errno, known)) => match self.failed("ioctl", errno) {
+                gone @ Error::DeviceRemoved { .. } => Err(gone),
+                _ => Err(Error::Register {
+                    device: self.name(),
+                    class: raw.class,
+                    version: raw.version,
+                    methods: raw.methods,
+                    errno,
+                    supported_flags: (errno == Errno::EINVAL
+                        && raw.flags != 0
+                        && known & raw.flags != raw.flags)
+                        .then_some(known),
+                }),
+            },
+        }
+    }
+
+    /// Unregisters an agent by its number; sends in flight are cancelled silently. For agents
+    /// that were [leaked](Agent::leak).
+    pub fn unregister(&self, agent: AgentId) -> Result<()> {
+        tracing::debug!(port = %self.inner.id, agent = agent.0, "unregister");
+        self.inner
+            .unregister(agent)
+            .map_err(|errno| Error::Unregister {
+                device: self.name(),
+                agent: agent.0,
+                errno,
+            })
+    }
+
+    /// Sends one MAD, or with kernel RMPP a whole message.
+    ///
+    /// The kernel replaces the upper 32 bits of a request's transaction ID, so match replies on
+    /// the lower ones. Shorter MADs are padded with zeros to 256 bytes, since some kernels corrupt
+    /// memory on shorter ones; only an RMPP message keeps its length down to the start of its
+    /// class's data, because that length is what the receiver sees. Allocates only for a message
+    /// beyond 256 bytes.
+    pub fn send(&self, agent: AgentId, to: &Address, mad: &[u8], reply: Reply) -> Result<()> {
+        let header = self.inner.layout.header_len();
+        let head = self.header(agent, to, padded_len(mad), reply);
+        if mad.len() <= MAD_SIZE {
+            let mut packet = [0; MAX_HEADER + MAD_SIZE];
+            packet[..MAX_HEADER].copy_from_slice(&head);
+            packet[header..header + mad.len()].copy_from_slice(mad);
+            self.write(agent, &packet[..header + padded_len(mad)], reply)
+        } else {
+            let mut packet = Vec::with_capacity(header + mad.len());
+            packet.extend_from_slice(&head[..header]);
+            packet.extend_from_slice(mad);
+            self.write(agent, &packet, reply)
+        }
+    }
+
+    fn header(&self, agent: AgentId, to: &Address, len: usize, reply: Reply) -> [u8; MAX_HEADER] {
+        let (timeout_ms, retries) = reply.to_fields();
+        let total = self.inner.layout.header_len() + len;
+        Header {
+            agent_id: agent.0,
+            status: 0,
+            timeout_ms,
+            retries,
+            length: u32::try_from(total).unwrap_or(u32::MAX),
+            addr: *to,
+        }
+        .encode(self.inner.layout)
+    }
+
+    /// Sends the first `len` bytes of a buffer's MAD to the buffer's address, without a copy.
+    /// Padded as in [`send`](Self::send).
+    pub fn send_buffer(
+        &self,
+        agent: AgentId,
+        buffer: &mut Buffer,
+        len: usize,
+        reply: Reply,
+    ) -> Result<()> {
+        let packet = buffer.prepare(self.inner.layout, agent, len, reply)?;
+        self.write(agent, packet, reply)
+    }
+
+    fn write(&self, agent: AgentId, packet: &[u8], reply: Reply) -> Result<()> {
+        let class = packet
+            .get(self.inner.layout.header_len() + 1)
+            .copied()
+            .unwrap_or(0);
+        // Counted before the write: the reply may be read by another thread at once.
+        let expects = reply != Reply::None;
+        if expects {
+            self.inner.outstanding.fetch_add(1, Ordering::Relaxed);
+        }
+        let errno = match sys::write(self.inner.fd, packet) {
+            Ok(n) if n == packet.len() => {
+                tracing::trace!(port = %self.inner.id, agent = agent.0, class, n, "sent");
+                return Ok(());
+            }
+            Ok(_) => Errno::EIO,
+            Err(errno) => errno,
+        };
+        if expects {
+            self.settled();
+        }
+        tracing::debug!(port = %self.inner.id, agent = agent.0, class, ?errno, "send failed");
+        Err(match self.failed("write", errno) {
+            Error::Call { device, errno, .. } => Error::Send {
+                device,
+                agent: agent.0,
+                class,
+                errno,
+            },
+            other => other,
+        })
+    }
+
+    fn settled(&self) {
+        let _ = self
+            .inner
+            .outstanding
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1));
+    }
+
+    /// Receives what is there, without waiting and without allocating.
+    pub fn recv<'a>(&self, buffer: &'a mut Buffer) -> Result<Recv<'a>> {
+        let got = self.receive(buffer)?;
+        Ok(Self::view(buffer, got))
+    }
+
+    /// As [`recv`](Self::recv), growing the buffer where a message needs it.
+    pub fn recv_growing<'a>(&self, buffer: &'a mut Buffer) -> Result<Recv<'a>> {
+        // Another thread may take the message and leave a longer one: ask until it fits.
+        let got = loop {
+            match self.receive(buffer)? {
+                Got::TooSmall { needed } => buffer.ensure(needed),
+                got => break got,
+            }
+        };
+        Ok(Self::view(buffer, got))
+    }
+
+    fn view(buffer: &Buffer, got: Got) -> Recv<'_> {
+        let agent = AgentId(buffer.header().agent_id);
+        let mad = buffer.mad();
+        match got {
+            Got::Nothing => Recv::Empty,
+            Got::TooSmall { needed } => Recv::TooSmall { needed },
+            Got::Mad if buffer.status() == 0 => Recv::Mad {
+                agent,
+                from: *buffer.address(),
+                mad,
+            },
+            Got::Mad => {
+                let mut tid = [0; 8];
+                if let Some(bytes) = mad.get(8..16) {
+                    tid.copy_from_slice(bytes);
+                }
+                Recv::TimedOut {
+                    agent,
+                    to: *buffer.address(),
+                    tid: u64::from_be_bytes(tid),
+                    errno: Errno(buffer.status().cast_signed()),
+                    mad,
+                }
+            }
+        }
+    }
+
+    fn receive(&self, buffer: &mut Buffer) -> Result<Got> {
+        let layout = self.inner.layout;
+        let got = match buffer.receive(layout, |raw| sys::read(self.inner.fd, raw)) {
+            Ok(Some(_)) => Got::Mad,
+            // The kernel never delivers less than a header; what stands in for it said nothing.
+            Ok(None) | Err(Errno::EAGAIN) => return Ok(Got::Nothing),
+            Err(Errno::ENOSPC) => {
+                let length = buffer.header().length as usize;
+                let needed = length.saturating_sub(layout.header_len());
+                // A length that fits was not the trouble: without growth there is no end.
+                if needed <= buffer.capacity() {
+                    return Err(self.failed("read", Errno::ENOSPC));
+                }
+                tracing::trace!(port = %self.inner.id, needed, "buffer too small");
+                return Ok(Got::TooSmall { needed });
+            }
+            Err(errno) => return Err(self.failed("read", errno)),
+        };
+        if self.inner.simulated {
+            // A simulator's packet ends early: the rest is whatever was in its memory.
+            let end = SIMULATED_PACKET - layout.header_len();
+            if let Some(rest) = buffer.mad_mut().get_mut(end..) {
+                rest.fill(0);
+            }
+        }
+        let response = buffer.mad().get(3).is_some_and(|m| m & 0x80 != 0);
+        if response || buffer.status() != 0 {
+            self.settled();
+        }
+        tracing::trace!(
+            port = %self.inner.id, agent = buffer.header().agent_id,
+            status = buffer.status(), len = buffer.len(), "received"
+        );
+        Ok(got)
+    }
+
+    /// Waits until something can be received: `true`, or `false` after `timeout` (`None`: no
+    /// end). Goes on after a signal, within the same timeout. A simulator may say `true` with
+    /// nothing there.
+    pub fn poll(&self, timeout: Option<Duration>) -> Result<bool> {
+        let deadline = timeout.and_then(|t| Instant::now().checked_add(t));
+        loop {
+            match self.poll_once(millis_until(deadline)) {
+                Err(e) if e.is_interrupted() => {}
+                other => return other,
+            }
+        }
+    }
+
+    /// One `poll(2)`, which a signal interrupts (EINTR).
+    pub fn poll_once(&self, timeout_ms: i32) -> Result<bool> {
+        let mut fds = [self.pollfd()];
+        match sys::poll(&mut fds, timeout_ms) {
+            Ok(0) => Ok(false),
+            Ok(_) if is_gone(&fds[0]) => Err(Error::DeviceRemoved {
+                device: self.name(),
+                call: "poll",
+            }),
+            Ok(_) => Ok(true),
+            Err(errno) => Err(self.failed("poll", errno)),
+        }
+    }
+
+    pub(crate) fn pollfd(&self) -> libc::pollfd {
+        libc::pollfd {
+            fd: self.inner.fd,
+            events: libc::POLLIN,
+            revents: 0,
+        }
+    }
+}

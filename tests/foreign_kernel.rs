@@ -1,0 +1,313 @@
+//! The adapter to the umad device on a real kernel: Debian's, in a virtual machine with two
+//! soft-RoCE ports at the ends of one cable (see `src/umad/tests/kernel/run`). These ports have
+//! no QP0, so SMPs are refused there; everything of QP1 is real.
+//!
+//! The machine is booted once and runs this same program inside; each case there is a test here.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test; its harness is not the standard one"
+)]
+
+mod common;
+
+use std::env;
+use std::panic::catch_unwind;
+use std::process::{Command, ExitCode};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use common::foreign::{main as run, trial_unless};
+use fabtop::mad::{Mad, Method, MgmtClass, Status};
+use fabtop::port::{
+    Address, Agent, Arrival, Grh, MadPort, Outgoing, PortError, Source, Stamp, UmadPort, Waker,
+};
+
+const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/umad/tests/kernel/run");
+
+/// The argument that says: this is the machine inside.
+const IN_GUEST: &str = "--in-guest";
+
+const CASES: &[(&str, fn())] = &[
+    ("only_ethernet_is_told", only_ethernet),
+    ("unknown_names_are_told", unknown_names),
+    ("smp_classes_are_refused_the_rest_works", agents),
+    ("one_monitor_a_port_gets_reports", reports_are_exclusive),
+    ("a_report_and_its_answer", round_trip),
+    ("silence_is_reported_by_the_kernel", silence),
+    ("an_unowned_class_answers_unsupported", unowned),
+    ("a_long_message_arrives_whole", long_message),
+    ("a_removed_device_is_gone_and_returns", removal),
+];
+
+fn main() -> ExitCode {
+    if env::args().nth(1).as_deref() == Some(IN_GUEST) {
+        return guest();
+    }
+    let missing = Command::new(SCRIPT).arg("--missing").output();
+    let missing = match missing {
+        Ok(out) => String::from_utf8_lossy(&out.stdout).trim().to_owned(),
+        Err(e) => e.to_string(),
+    };
+    let missing = (!missing.is_empty()).then(|| format!("missing: {missing}"));
+    let console = Arc::new(OnceLock::new());
+    let trials = CASES.iter().map(|&(name, _)| {
+        let console = Arc::clone(&console);
+        trial_unless(missing.clone(), name, move || {
+            outcome(name, console.get_or_init(boot));
+        })
+    });
+    run(trials.collect())
+}
+
+fn boot() -> String {
+    let out = Command::new(SCRIPT)
+        .arg(env::current_exe().unwrap())
+        .arg(IN_GUEST)
+        .output()
+        .unwrap();
+    [out.stdout, out.stderr]
+        .map(|raw| String::from_utf8_lossy(&raw).into_owned())
+        .join("\n")
+}
+
+fn outcome(name: &str, console: &str) {
+    let wanted = format!("CASE {name} ");
+    match console.lines().find_map(|l| l.strip_prefix(&wanted)) {
+        Some("ok") => {}
+        Some(other) => panic!("{other}\n{console}"),
+        None => panic!("the guest did not get there:\n{console}"),
+    }
+}
+
+#[allow(clippy::print_stdout, reason = "the host reads the guest's console")]
+fn guest() -> ExitCode {
+    for (name, case) in CASES {
+        let result = catch_unwind(case);
+        let word = if result.is_ok() { "ok" } else { "failed" };
+        println!("CASE {name} {word}");
+    }
+    ExitCode::SUCCESS
+}
+
+fn open(number: u8) -> UmadPort {
+    UmadPort::open(Some(&format!("rxe{number}")), Some(1)).unwrap()
+}
+
+/// Soft-RoCE wants a GRH; GID 0 is the link-local address, made of the cable end's MAC address
+/// 02:00:00:00:00:0N (the `run` script sets it; EUI-64 inverts bit 1 of the first byte).
+fn address(number: u8) -> Address {
+    let end = number + 1;
+    Address {
+        grh: Some(Grh {
+            gid: [0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xfe, 0, 0, end],
+            gid_index: 0,
+            hop_limit: 1,
+            traffic_class: 0,
+            flow_label: 0,
+        }),
+        ..Address::gmp(0, 0, 0)
+    }
+}
+
+fn report(tid: u64) -> Mad {
+    Mad::sa(Method::Report, 0x0002, 0, 0, tid)
+}
+
+fn send(port: &mut UmadPort, addr: Address, mad: Mad, timeout_ms: u32) {
+    let out = Outgoing {
+        addr,
+        mad,
+        timeout_ms,
+    };
+    port.send(Stamp::ZERO, &out).unwrap();
+}
+
+/// The next arrival, waited for by the port's own means.
+fn next(port: &mut UmadPort) -> Arrival {
+    let waker = Waker::new().unwrap();
+    let until = Instant::now() + Duration::from_secs(30);
+    loop {
+        if let Some(arrival) = port.recv(Stamp::ZERO).unwrap() {
+            return arrival;
+        }
+        assert!(Instant::now() < until, "nothing arrives");
+        port.wait(&waker, Duration::from_secs(30)).unwrap();
+    }
+}
+
+fn next_mad(port: &mut UmadPort) -> (Address, Mad) {
+    match next(port) {
+        Arrival::Mad { addr, mad } => (addr, mad),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn only_ethernet() {
+    let error = UmadPort::open(None, None).unwrap_err().to_string();
+    assert!(error.contains("only Ethernet ports here"), "{error}");
+    assert!(error.contains("rxe0/1"), "{error}");
+}
+
+fn unknown_names() {
+    let error = UmadPort::open(Some("mlx5_0"), None).unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("mlx5_0") && text.contains("rxe0"), "{text}");
+    let error = UmadPort::open(Some("rxe0"), Some(7)).unwrap_err();
+    assert!(error.to_string().contains("no port 7"), "{error}");
+}
+
+fn agents() {
+    let mut port = open(0);
+    for report in port.agents() {
+        let refused = report.refused.unwrap_or_default();
+        match report.agent {
+            Agent::SmpDirected | Agent::SmpLid => {
+                assert!(refused.contains("EPROTONOSUPPORT"), "{refused}");
+            }
+            Agent::SubnAdm | Agent::Perf => assert_eq!(refused, ""),
+        }
+        assert_eq!(report.reports, report.agent == Agent::SubnAdm);
+    }
+    let out = Outgoing {
+        addr: Address::directed(),
+        mad: Mad::smp_dr(Method::Get, 0x11, 0, &[], 1).unwrap(),
+        timeout_ms: 100,
+    };
+    match port.send(Stamp::ZERO, &out) {
+        Err(PortError::NoAgent { class: 0x81, why }) => {
+            assert!(why.contains("EPROTONOSUPPORT"), "{why}");
+        }
+        other => panic!("{other:?}"),
+    }
+    let local = port.local(Stamp::ZERO).unwrap();
+    assert_eq!((&*local.ca, local.port, local.state), ("rxe0", 1, 4));
+    assert_eq!(local.gid_prefix, 0xfe80 << 48);
+    assert_eq!((local.pkey_index, local.pkey_limited), (Some(0), false));
+    assert_eq!(port.local(Stamp::ZERO).unwrap(), local);
+    let Source::Umad { device, shim } = port.source() else {
+        panic!("{:?}", port.source());
+    };
+    assert!(device.starts_with("/dev/infiniband/umad"), "{device}");
+    assert!(!shim && port.poll_limit().is_none());
+}
+
+fn reports_are_exclusive() {
+    let sa = |port: &UmadPort| {
+        let mut all = port.agents().into_iter();
+        all.find(|r| r.agent == Agent::SubnAdm).unwrap()
+    };
+    let first = open(0);
+    let second = open(0);
+    assert!(sa(&first).reports);
+    assert_eq!(sa(&second).refused, None);
+    assert!(!sa(&second).reports);
+    drop((first, second));
+    assert!(sa(&open(0)).reports);
+}
+
+fn round_trip() {
+    let (mut near, mut far) = (open(0), open(1));
+    send(&mut near, address(1), report(0x1111_2222_3333_4444), 10_000);
+    let (from, asked) = next_mad(&mut far);
+    assert_eq!(asked.method(), Method::Report);
+    assert_eq!(asked.tid_low(), 0x3333_4444);
+    assert_eq!((from.qpn, from.qkey), (1, 0x8001_0000));
+    // What came can be answered to where it came from.
+    let grh = from.grh.unwrap();
+    assert_eq!(grh.gid, address(0).grh.unwrap().gid);
+    let mut answer = Mad::report_resp(&asked.view());
+    answer.set_status(Status(0x1c));
+    let to = Address {
+        grh: Some(Grh {
+            gid_index: 0,
+            ..grh
+        }),
+        ..from
+    };
+    send(&mut far, to, answer, 0);
+    let (_, got) = next_mad(&mut near);
+    assert_eq!(got.method(), Method::ReportResp);
+    assert_eq!(got.tid_low(), 0x3333_4444);
+    assert_eq!(got.status(), Status(0x1c));
+}
+
+fn silence() {
+    let (mut near, _far) = (open(0), open(1));
+    send(&mut near, address(1), report(77), 50);
+    match next(&mut near) {
+        Arrival::Unanswered { tid, class, errno } => {
+            assert_eq!((tid, class, errno), (77, 0x03, 110));
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A Get that nobody owns is answered by the kernel: status 0x000C.
+fn unowned() {
+    let (mut near, _far) = (open(0), open(1));
+    send(&mut near, address(1), Mad::perf_port(0x12, 1, 5), 10_000);
+    let (_, got) = next_mad(&mut near);
+    assert_eq!(got.class(), MgmtClass::Perf);
+    assert_eq!((got.tid_low(), got.status()), (5, Status(0x000c)));
+}
+
+/// An answer of 4,000 bytes goes through the kernel's RMPP in both directions.
+fn long_message() {
+    let (mut near, mut far) = (open(0), open(1));
+    for len in [300, 4_000, 100_000] {
+        send(&mut near, address(1), report(len as u64), 20_000);
+        let (from, asked) = next_mad(&mut far);
+        let mut bytes: Vec<u8> = (0..len).map(|n: usize| (n % 251) as u8).collect();
+        bytes[..56].copy_from_slice(&asked.bytes()[..56]);
+        bytes[3] = 0x86;
+        // RMPP version 1, type data, active.
+        bytes[24..27].copy_from_slice(&[1, 1, 1]);
+        let answer = Mad::from_bytes(&bytes).unwrap();
+        let to = Address {
+            grh: Some(Grh {
+                gid_index: 0,
+                ..from.grh.unwrap()
+            }),
+            ..from
+        };
+        send(&mut far, to, answer, 0);
+        let (_, got) = next_mad(&mut near);
+        assert_eq!(got.len(), len);
+        assert_eq!(got.bytes()[56..], bytes[56..]);
+    }
+}
+
+fn rdma(args: &[&str]) {
+    let status = Command::new("/bin/rdma").args(args).status().unwrap();
+    assert!(status.success(), "rdma {args:?}");
+}
+
+fn removal() {
+    let mut port = open(1);
+    rdma(&["link", "delete", "rxe1"]);
+    let gone = |result: Result<(), PortError>| match result {
+        Err(PortError::Gone { device }) => assert!(device.contains("rxe1/1"), "{device}"),
+        other => panic!("{other:?}"),
+    };
+    let waker = Waker::new().unwrap();
+    gone(port.wait(&waker, Duration::from_secs(30)));
+    gone(port.recv(Stamp::ZERO).map(|_| ()));
+    gone(port.local(Stamp::ZERO).map(|_| ()));
+    let out = Outgoing {
+        addr: address(0),
+        mad: report(1),
+        timeout_ms: 100,
+    };
+    gone(port.send(Stamp::ZERO, &out));
+    assert!(port.reopen().is_err());
+    rdma(&["link", "add", "rxe1", "type", "rxe", "netdev", "v1"]);
+    let until = Instant::now() + Duration::from_secs(30);
+    while port.reopen().is_err() || port.local(Stamp::ZERO).map(|l| l.state) != Ok(4) {
+        assert!(Instant::now() < until, "the device does not return");
+        std::thread::yield_now();
+    }
+    // The write itself finds that a device is gone, too.
+    rdma(&["link", "delete", "rxe1"]);
+    gone(port.send(Stamp::ZERO, &out));
+    rdma(&["link", "add", "rxe1", "type", "rxe", "netdev", "v1"]);
+}
