@@ -30,12 +30,15 @@
 //!
 //! Imports run one way, in the order of this table; a test holds them to it.
 
+pub mod cli;
 pub mod command;
 pub mod config;
+pub mod engine;
 pub mod event;
 pub mod fabric;
 pub mod mad;
 pub mod model;
 pub mod port;
 pub mod record;
+pub mod report;
 pub mod sim;

@@ -8,16 +8,16 @@
 
 mod common;
 
-use std::process::ExitCode;
+use std::process::{ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use common::client::{Client, get_dr, number};
 use common::fabric::FatTree;
 use common::foreign::{DIAGS, IBSIM, Need, OPENSM, main as run, trial};
-use common::ibsim::{IbsimFabric, Options, PATIENCE, dotted, wait_for};
+use common::ibsim::{IbsimFabric, Options, PATIENCE, dotted, text_of, wait_for};
 use fabtop::mad::{
     Attribute, InformInfo, Mad, Method, MgmtClass, NodeDescription, NodeInfo, PathRecord,
-    PortCounters, PortInfo, ReportedNotice, component,
+    PortCounters, PortInfo, ReportedNotice, SmInfo, SmState, component,
 };
 use fabtop::port::{Address, Agent, Arrival, MadPort, Outgoing, PortError, Source, Stamp};
 use fabtop::sim::ibsim::{IbsimPort, Server};
@@ -33,7 +33,7 @@ fn main() -> ExitCode {
         trial("silence_ends_at_the_deadline", &[IBSIM], silence),
         trial("more_than_256_in_flight_is_refused", &[IBSIM], window),
         trial("many_in_flight_all_answered", &[IBSIM], many),
-        trial("answers_sminfo_as_not_active", &all, sm_info),
+        trial("get_sminfo_reaches_the_issm_client", &all, sm_info),
         trial("trap_128_arrives_as_report", &all, reports),
         trial("no_server_is_told", &[], no_server),
         trial("unknown_node_is_told", &[IBSIM], no_node),
@@ -300,39 +300,46 @@ fn many() {
     }
 }
 
-/// `sminfo` reads what the IsSM client answers.
+/// `sminfo` reads what the IsSM client answers, by LID and by directed route.
 fn sm_info() {
     let fabric = small(true);
-    let host = FatTree::host(7);
-    let mut client = Client::new(fabric.attach(&host, true));
+    let mut client = Client::new(fabric.attach(&FatTree::host(7), true));
     let local = client.local();
-    let tool = fabric
-        .shimmed(
-            common::foreign::find_program("sminfo").unwrap(),
-            &FatTree::host(2),
-        )
-        .arg(local.lid.to_string())
-        .stdout(std::process::Stdio::piped())
-        .stderr(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
-    let done = std::sync::atomic::AtomicBool::new(false);
-    let output = std::thread::scope(|scope| {
-        scope.spawn(|| {
-            while !done.load(std::sync::atomic::Ordering::Relaxed) {
-                // The question is answered inside: nothing of it comes up.
-                assert!(client.port.recv(client.now()).unwrap().is_none());
-                std::thread::sleep(Duration::from_millis(1));
-            }
-        });
-        let output = tool.wait_with_output();
-        done.store(true, std::sync::atomic::Ordering::Relaxed);
-        output.unwrap()
-    });
-    let text = common::ibsim::text_of("sminfo", &output);
-    let guid = format!("sm guid {:#x}", local.port_guid);
-    assert!(text.contains("SMINFO_NOTACT"), "{text}");
-    assert!(text.contains(&guid), "{text}");
+    let mut info = SmInfo::new();
+    info.set_guid(local.port_guid)
+        .set_act_count(9)
+        .set_state(SmState::NotActive);
+    // From host 2, on leaf 0, to host 7, on leaf 1.
+    for to in [&[&*local.lid.to_string()][..], &["-D", "0,1,5,2,4"]] {
+        let sminfo = common::foreign::find_program("sminfo").unwrap();
+        let tool = fabric
+            .shimmed(sminfo, &FatTree::host(2))
+            .args(to)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let ask = client.await_arrival("Get(SMInfo)", |_| true);
+        let Arrival::Mad { addr, mad } = ask else {
+            panic!("{ask:?}");
+        };
+        assert_eq!((mad.method(), mad.attr_id()), (Method::Get, SmInfo::ID));
+        let mut answer = Mad::reply(&mad.view(), &info);
+        if mad.class() == MgmtClass::SubnDirected {
+            // As the kernel wants it: a response begins at the far end of its route.
+            answer.set_hop_pointer(mad.hop_count() + 1);
+        }
+        let out = Outgoing {
+            addr,
+            mad: answer,
+            timeout_ms: 0,
+        };
+        client.port.send(client.now(), &out).unwrap();
+        let text = text_of("sminfo", &tool.wait_with_output().unwrap());
+        assert!(text.contains("SMINFO_NOTACT"), "{text}");
+        let guid = format!("sm guid {:#x}, activity count 9", local.port_guid);
+        assert!(text.contains(&guid), "{text}");
+    }
 }
 
 /// The subscription to notices at opensm's SA; opensm forwards the switch's trap 128 as a Report

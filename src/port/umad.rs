@@ -19,7 +19,7 @@ use super::{
     Address, Agent, AgentReport, Arrival, Grh, LocalPort, MadPort, Outgoing, Pending, PortError,
     QP1_QKEY, Source, Stamp, Waker,
 };
-use crate::mad::{Mad, Method};
+use crate::mad::{Mad, Method, MgmtClass};
 
 /// A buffer that grew beyond this for one long message is given back after it.
 const KEEP_BUFFER: usize = 64 << 10;
@@ -106,7 +106,7 @@ impl UmadPort {
 
     fn open_sides(&mut self) -> Result<(), PortError> {
         self.close();
-        let (gsi, smi) = self.ids()?;
+        let (gsi, smi) = devices(&self.sysfs, &self.id)?;
         let mut sides = vec![Side::open(&self.sysfs, gsi)?];
         if let Some(smi) = smi {
             sides.push(Side::open(&self.sysfs, smi)?);
@@ -122,24 +122,6 @@ impl UmadPort {
             .unwrap_or(0);
         self.sides = sides;
         Ok(())
-    }
-
-    /// The device for GMPs, and a second for SMPs where the adapter is planarized.
-    fn ids(&self) -> Result<(PortId, Option<PortId>), PortError> {
-        let again = Select::exact(&*self.id.ca, self.id.port);
-        let pair = self
-            .sysfs
-            .smi_gsi_pair(Some(&self.id.ca), Some(self.id.port), false);
-        if let Ok(pair) = pair
-            && !pair.is_one_device()
-            && let (Some(smi), Some(gsi)) = (pair.smi_select(), pair.gsi_select())
-        {
-            let gsi = self.sysfs.resolve(&gsi).map_err(other)?;
-            let smi = self.sysfs.resolve(&smi).map_err(other)?;
-            return Ok((gsi, Some(smi)));
-        }
-        // Not an error: a pair is the exception, and its lookup reads every device.
-        Ok((self.sysfs.resolve(&again).map_err(other)?, None))
     }
 
     fn close(&mut self) {
@@ -307,7 +289,8 @@ fn register(sides: &mut [Side]) -> Result<Vec<AgentReport>, PortError> {
         };
         reports.push(AgentReport {
             agent,
-            reports: reports_taken && refused.is_none(),
+            // ibsim hands what comes unasked to the holder of the IsSM role only.
+            reports: reports_taken && refused.is_none() && !side.port.is_simulated(),
             refused,
         });
     }
@@ -393,10 +376,17 @@ impl MadPort for UmadPort {
             true => Reply::within(timeout),
             false => Reply::None,
         };
-        match side
-            .port
-            .send(id, &to_umad(&out.addr), out.mad.bytes(), reply)
+        let mut turned = None;
+        if self.pending.is_some()
+            && out.mad.class() == MgmtClass::SubnDirected
+            && out.mad.is_response()
         {
+            // The kernel wants such a response to begin at the far end of its route, ibsim
+            // at the near one.
+            turned.insert(out.mad.clone()).set_hop_pointer(0);
+        }
+        let bytes = turned.as_ref().unwrap_or(&out.mad).bytes();
+        match side.port.send(id, &to_umad(&out.addr), bytes, reply) {
             Ok(()) => {}
             Err(e) if e.errno() == Some(Errno::EAGAIN) => return Err(PortError::WouldBlock),
             Err(e) => return Err(self.failed("write", class, &e)),
@@ -445,6 +435,21 @@ impl MadPort for UmadPort {
     fn reopen(&mut self) -> Result<(), PortError> {
         self.open_sides()
     }
+}
+
+/// The device for GMPs, and a second for SMPs where the adapter is planarized.
+fn devices(sysfs: &Sysfs, id: &PortId) -> Result<(PortId, Option<PortId>), PortError> {
+    let pair = sysfs.smi_gsi_pair(Some(&id.ca), Some(id.port), false);
+    if let Ok(pair) = pair
+        && !pair.is_one_device()
+        && let (Some(smi), Some(gsi)) = (pair.smi_select(), pair.gsi_select())
+    {
+        let gsi = sysfs.resolve(&gsi).map_err(other)?;
+        let smi = sysfs.resolve(&smi).map_err(other)?;
+        return Ok((gsi, Some(smi)));
+    }
+    let same = Select::exact(&*id.ca, id.port);
+    Ok((sysfs.resolve(&same).map_err(other)?, None))
 }
 
 fn local_port(port: &CaPort, node_guid: u64, number: u8, state: u32) -> LocalPort {
@@ -517,5 +522,135 @@ fn from_umad(a: &::umad::Address) -> Address {
             traffic_class: g.traffic_class,
             flow_label: g.flow_label,
         }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use proptest::prelude::*;
+    use tempfile::TempDir;
+
+    use super::*;
+
+    fn put(root: &Path, file: &str, text: &str) {
+        let path = root.join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    /// A one-port device as the kernel shows it.
+    fn device(root: &Path, umad: u8, name: &str, cap_mask: &str, guid: &str) {
+        let dir = format!("sys/class/infiniband/{name}");
+        put(root, &format!("{dir}/node_type"), "1: CA\n");
+        put(root, &format!("{dir}/node_guid"), "0002:c903:00a0:1b2c\n");
+        let port = format!("{dir}/ports/1");
+        for (file, text) in [
+            ("lid", "0x1f\n"),
+            ("lid_mask_count", "2\n"),
+            ("sm_lid", "0x3\n"),
+            ("sm_sl", "1\n"),
+            ("state", "4: ACTIVE\n"),
+            ("phys_state", "5: LinkUp\n"),
+            ("link_layer", "InfiniBand\n"),
+            ("cap_mask", cap_mask),
+            ("gids/0", guid),
+            ("pkeys/0", "0x8001\n"),
+            ("pkeys/1", "0x7fff\n"),
+        ] {
+            put(root, &format!("{port}/{file}"), text);
+        }
+        let class = format!("sys/class/infiniband_mad/umad{umad}");
+        put(root, &format!("{class}/ibdev"), name);
+        put(root, &format!("{class}/port"), "1\n");
+        put(root, "sys/class/infiniband_mad/abi_version", "5\n");
+    }
+
+    const GUID: &str = "fe80:0000:0000:0000:0002:c903:00a0:1b2d\n";
+
+    /// Two devices of one port GUID, of which one has IsSMdisabled (bit 10): SMPs by the other,
+    /// whichever was asked for.
+    #[test]
+    fn planarized_devices_are_used_together() {
+        let dir = TempDir::new().unwrap();
+        device(dir.path(), 0, "mlx5_0", "0x00000400\n", GUID);
+        device(dir.path(), 1, "smi1", "0x00000000\n", GUID);
+        let sysfs = Sysfs::at(dir.path());
+        for name in ["mlx5_0", "smi1"] {
+            let id = sysfs.resolve(&Select::exact(name, 1)).unwrap();
+            let (gsi, smi) = devices(&sysfs, &id).unwrap();
+            assert_eq!((&*gsi.ca, gsi.umad), ("mlx5_0", 0));
+            assert_eq!(smi.map(|s| (s.ca, s.umad)), Some(("smi1".to_owned(), 1)));
+        }
+    }
+
+    #[test]
+    fn an_ordinary_device_is_used_alone() {
+        let dir = TempDir::new().unwrap();
+        device(dir.path(), 0, "mlx5_0", "0x00000000\n", GUID);
+        let other = GUID.replace("1b2d", "1b3d");
+        device(dir.path(), 1, "mlx5_1", "0x00000000\n", &other);
+        let sysfs = Sysfs::at(dir.path());
+        let id = sysfs.resolve(&Select::exact("mlx5_1", 1)).unwrap();
+        assert_eq!(devices(&sysfs, &id).unwrap(), (id, None));
+    }
+
+    #[test]
+    fn a_port_of_limited_members() {
+        let dir = TempDir::new().unwrap();
+        device(dir.path(), 0, "mlx5_0", "0x2651e848\n", GUID);
+        let port = Sysfs::at(dir.path()).port("mlx5_0", 1).unwrap();
+        let expected = LocalPort {
+            ca: "mlx5_0".to_owned(),
+            port: 1,
+            node_guid: 0x0002_c903_00a0_1b2c,
+            port_guid: 0x0002_c903_00a0_1b2d,
+            gid_prefix: 0xfe80_0000_0000_0000,
+            lid: 0x1f,
+            lmc: 2,
+            sm_lid: 3,
+            sm_sl: 1,
+            state: 4,
+            cap_mask: 0x2651_e848,
+            pkey_index: Some(1),
+            pkey_limited: true,
+        };
+        assert_eq!(local_port(&port, expected.node_guid, 1, 4), expected);
+    }
+
+    /// The device's file cannot be opened as one: the sentence names it.
+    #[test]
+    fn no_device_is_told() {
+        let dir = TempDir::new().unwrap();
+        let sysfs = Sysfs::at(dir.path());
+        let error = UmadPort::open_in(sysfs.clone(), None, None).unwrap_err();
+        assert!(
+            error.to_string().contains("no InfiniBand device"),
+            "{error}"
+        );
+        device(dir.path(), 0, "mlx5_0", "0x00000000\n", GUID);
+        let error = UmadPort::open_in(sysfs, None, None).unwrap_err();
+        assert!(
+            error.to_string().contains("dev/infiniband/umad0"),
+            "{error}"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn addresses_go_both_ways(
+            lid: u16, sl in 0u8..16, path_bits: u8, pkey_index: u16, gid: [u8; 16],
+            gid_index: u8, flow_label in 0u32..1 << 20, routed: bool,
+        ) {
+            let grh = Grh { gid, gid_index, hop_limit: 64, traffic_class: 3, flow_label };
+            let address = Address {
+                path_bits,
+                grh: routed.then_some(grh),
+                ..Address::gmp(lid, sl, pkey_index)
+            };
+            prop_assert_eq!(from_umad(&to_umad(&address)), address);
+        }
     }
 }

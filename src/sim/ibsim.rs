@@ -16,9 +16,7 @@ use std::io;
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
 
-use crate::mad::{
-    Attribute, MAD_LEN, Mad, Method, NodeInfo, NodeType, PKeyTable, PortInfo, SmInfo, SmState,
-};
+use crate::mad::{Attribute, MAD_LEN, Mad, NodeInfo, NodeType, PKeyTable, PortInfo};
 use crate::port::{
     Address, Agent, AgentReport, Arrival, LocalPort, MadPort, Outgoing, Pending, PortError, Source,
     Stamp, Waker,
@@ -59,11 +57,9 @@ pub struct IbsimPort {
     issm: bool,
     link: Option<Link>,
     node_info: NodeInfo,
-    port_guid: u64,
     pending: Pending,
     /// Drained while something else was waited for.
     backlog: VecDeque<Arrival>,
-    sm_info_asked: u32,
 }
 
 impl IbsimPort {
@@ -72,7 +68,8 @@ impl IbsimPort {
     ///
     /// With `issm` the port takes the IsSM role of that node in the server's eyes, without which
     /// ibsim delivers nothing unasked, not even the Reports that were subscribed to. It sets no
-    /// capability bit, and answers Get(SMInfo) as a manager that is not active.
+    /// capability bit, so a subnet manager has no reason to ask for its SMInfo; should one do so,
+    /// that Get arrives like everything else.
     ///
     /// # Errors
     /// In one sentence: no server, no such node, its IsSM role or every client slot taken.
@@ -103,10 +100,8 @@ impl IbsimPort {
             issm,
             link: None,
             node_info: NodeInfo::new(),
-            port_guid: 0,
             pending: Pending::new(Pending::IBSIM_LIMIT),
             backlog: VecDeque::new(),
-            sm_info_asked: 0,
         };
         port.open()?;
         Ok(port)
@@ -123,7 +118,7 @@ impl IbsimPort {
         self.link = Some(link);
         let data = self.ctl(Ctl::NodeInfo, 0)?;
         self.node_info = NodeInfo::from_bytes(&data).map_err(|e| self.trouble(&e.to_string()))?;
-        self.local(Stamp::ZERO).map(|_| ())
+        Ok(())
     }
 
     fn close(&mut self) {
@@ -181,7 +176,7 @@ impl IbsimPort {
         }
     }
 
-    /// What a datagram means to the rooms above; `None` if it was answered here.
+    /// What a datagram means to the rooms above; `None` if nothing.
     fn arrived(&mut self, data: Result<wire::Data, (Vec<u8>, String)>) -> Option<Arrival> {
         let data = match data {
             Ok(data) => data,
@@ -210,31 +205,8 @@ impl IbsimPort {
         }
         if mad.is_response() {
             self.pending.settled(tid);
-        } else if self.issm
-            && mad.class().is_smp()
-            && mad.method() == Method::Get
-            && mad.attr_id() == SmInfo::ID
-        {
-            self.answer_sm_info(addr, &mad);
-            return None;
         }
         Some(Arrival::Mad { addr, mad })
-    }
-
-    /// As a manager that is not active: the master goes on sweeping, which it would not if its
-    /// question got no answer.
-    fn answer_sm_info(&mut self, addr: Address, ask: &Mad) {
-        self.sm_info_asked = self.sm_info_asked.wrapping_add(1);
-        let mut info = SmInfo::new();
-        info.set_guid(self.port_guid)
-            .set_act_count(self.sm_info_asked)
-            .set_state(SmState::NotActive);
-        let answer = Mad::reply(&ask.view(), &info);
-        if let Some(link) = &self.link
-            && let Err(e) = link.send(&addr, &answer)
-        {
-            tracing::debug!(error = %e, "SMInfo not answered");
-        }
     }
 }
 
@@ -265,14 +237,13 @@ impl MadPort for IbsimPort {
             NodeType::Switch => 0,
             _ => info.local_port(),
         };
-        self.port_guid = node_guid.wrapping_add(u64::from(port));
         let at = |key| pkeys.pkeys().iter().position(|&k| k == key);
         let (full, limited) = (at(0xFFFF), at(0x7FFF));
         Ok(LocalPort {
             ca: self.node().to_owned(),
             port,
             node_guid,
-            port_guid: self.port_guid,
+            port_guid: node_guid.wrapping_add(u64::from(port)),
             gid_prefix: info.gid_prefix(),
             lid: info.lid(),
             lmc: info.lmc(),

@@ -3,7 +3,7 @@
 //! Control messages hold native integers; a data message holds the integers of a umad header
 //! as they stand there, that is big-endian, each in a native 32-bit slot.
 
-use crate::mad::{MAD_LEN, Mad};
+use crate::mad::{MAD_LEN, Mad, MgmtClass};
 use crate::port::{Address, PERMISSIVE_LID, QP1_QKEY};
 
 /// Length of a control message.
@@ -107,8 +107,15 @@ pub(super) fn encode_data(slot: u32, to: &Address, mad: &Mad) -> [u8; DATA_LEN] 
     for (to, from) in raw.iter_mut().skip(32).zip(mad.bytes()) {
         *to = *from;
     }
-    // Replies find their way back by these bits; those of a response are the asker's.
-    if !mad.is_response() {
+    if mad.is_response() {
+        // A response on a directed route begins at the far end; ibsim wants it at the near one.
+        if mad.class() == MgmtClass::SubnDirected {
+            for pointer in raw.iter_mut().skip(32 + 6).take(1) {
+                *pointer = 0;
+            }
+        }
+    } else {
+        // Replies find their way back by these bits; those of a response are the asker's.
         let slot = (slot as u16).to_be_bytes();
         for (to, from) in raw.iter_mut().skip(32 + 8).zip(slot) {
             *to = from;
@@ -168,7 +175,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::mad::{Method, MgmtClass, Status};
+    use crate::mad::{Method, Status};
 
     /// Offsets and byte order as the protocol states them: the LID's two bytes first, QPs and
     /// status big-endian, the slot in the top 16 bits of the TID.
@@ -198,6 +205,15 @@ mod tests {
         let answer = Mad::response_to(&ask.view(), Status::OK);
         let raw = encode_data(7, &Address::smp(1), &answer);
         assert_eq!(raw[40..48], [0, 3, 0, 0, 0, 0, 0, 1]);
+    }
+
+    #[test]
+    fn a_directed_response_starts_with_pointer_0() {
+        let ask = Mad::smp_dr(Method::Get, 0x20, 0, &[1, 2], 1).unwrap();
+        let mut answer = Mad::response_to(&ask.view(), Status::OK);
+        answer.set_hop_pointer(3);
+        let raw = encode_data(7, &Address::directed(), &answer);
+        assert_eq!(raw[32 + 6..32 + 8], [0, 2]);
     }
 
     #[test]

@@ -1,0 +1,140 @@
+//! Opening what a command names: a port, a name map, the engine's configuration.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use super::{Failure, complain};
+use crate::config::{Common, SimTime};
+use crate::engine;
+use crate::event::Settings;
+use crate::fabric::NameMap;
+use crate::port::{MadPort, UmadPort};
+use crate::sim::ibsim::IbsimPort;
+use crate::sim::{self, SimOptions, SimPort};
+
+/// Where a name map is looked for when none is named.
+const NAME_MAPS: [&str; 2] = [
+    "/etc/rdma/ib-node-name-map",
+    "/etc/opensm/ib-node-name-map",
+];
+
+/// Opens the port that the options name.
+pub fn open(common: &Common) -> Result<Box<dyn MadPort>, Failure> {
+    if common.sim_time == SimTime::Fast && common.sim.is_none() {
+        return Err(Failure::Usage(
+            "--sim-time fast needs --sim: only simulated time can run faster".into(),
+        ));
+    }
+    if let Some(file) = &common.sim {
+        return simulator(common, file.as_deref());
+    }
+    if let Some(node) = &common.ibsim {
+        return IbsimPort::attach(node.as_deref(), common.ibsim_sm)
+            .map(|port| Box::new(port) as Box<dyn MadPort>)
+            .map_err(|error| Failure::Trouble(error.to_string()));
+    }
+    UmadPort::open(common.ca.as_deref(), common.port)
+        .map(|port| Box::new(port) as Box<dyn MadPort>)
+        .map_err(|error| Failure::Trouble(error.to_string()))
+}
+
+fn simulator(common: &Common, file: Option<&Path>) -> Result<Box<dyn MadPort>, Failure> {
+    let mut options = SimOptions {
+        seed: common.seed,
+        ..SimOptions::default()
+    };
+    let fabric = match file {
+        None => sim::default_fabric(),
+        Some(path) => {
+            let text = fs::read(path).map_err(|error| {
+                Failure::Usage(format!(
+                    "cannot read the topology file {}: {error}; name an ibsim or ibnetdiscover \
+                     topology, or give --sim without a file",
+                    path.display()
+                ))
+            })?;
+            let (fabric, problems) = sim::netfile::parse(&String::from_utf8_lossy(&text));
+            for problem in &problems {
+                complain(&format!(
+                    "{}:{}: {}",
+                    path.display(),
+                    problem.line,
+                    problem.why
+                ));
+            }
+            if fabric.nodes.is_empty() {
+                return Err(Failure::Usage(format!(
+                    "{} holds no node: name an ibsim or ibnetdiscover topology file",
+                    path.display()
+                )));
+            }
+            options.faults = sim::Faults::None;
+            fabric
+        }
+    };
+    Ok(Box::new(SimPort::new(fabric, options)))
+}
+
+/// The settings, with the name map read.
+pub fn settings(common: &Common) -> Result<Settings, Failure> {
+    let mut settings = common.settings().map_err(Failure::Usage)?;
+    let named = common.node_name_map.clone();
+    let found = NAME_MAPS.iter().map(PathBuf::from).find(|p| p.exists());
+    let Some(path) = named.clone().or(found) else {
+        return Ok(settings);
+    };
+    match fs::read(&path) {
+        Ok(bytes) => {
+            let (map, problems) = NameMap::parse(&bytes);
+            for problem in problems {
+                complain(&format!(
+                    "{}:{}: {}",
+                    path.display(),
+                    problem.line,
+                    problem.why
+                ));
+            }
+            settings.names = map.into_names();
+        }
+        Err(error) if named.is_some() => {
+            return Err(Failure::Usage(format!(
+                "cannot read the node name map {}: {error}",
+                path.display()
+            )));
+        }
+        // A default file that cannot be read is no reason to show nothing.
+        Err(_) => {}
+    }
+    Ok(settings)
+}
+
+/// What the engine is told at its start.
+pub fn config(common: &Common, settings: Settings) -> engine::Config {
+    let since_epoch = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default();
+    // Virtual time has no relation to the wall's: the same seed must give the same session.
+    let (wall, tid_seed) = if common.sim_time == SimTime::Fast {
+        (SIMULATED_EPOCH, 1)
+    } else {
+        (
+            i64::try_from(since_epoch.as_nanos()).unwrap_or(0),
+            since_epoch.subsec_nanos() ^ std::process::id().rotate_left(16),
+        )
+    };
+    engine::Config {
+        settings,
+        subscribe: !common.no_subscribe,
+        host: fs::read_to_string("/proc/sys/kernel/hostname")
+            .map(|name| name.trim().to_owned())
+            .unwrap_or_default(),
+        wall,
+        tid_seed,
+        answer_sminfo: common.ibsim_sm,
+        ..engine::Config::default()
+    }
+}
+
+/// 2026-01-01T00:00:00Z, at which sessions in virtual time open.
+const SIMULATED_EPOCH: i64 = 1_767_225_600_000_000_000;

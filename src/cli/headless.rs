@@ -1,0 +1,269 @@
+//! Commands without a screen: collect, then print.
+
+use std::fs::File;
+use std::io::BufReader;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
+
+use super::signals::Signals;
+use super::{Failure, complain, fabric, print};
+use crate::command::Command;
+use crate::config::{Common, ReportArgs, ReportKind, SimTime};
+use crate::engine::{self, Sinks, Virtual};
+use crate::event::{SharedBatch, SweepKind, What};
+use crate::model::Model;
+use crate::port::Stamp;
+use crate::record;
+use crate::report::{self, Format};
+
+/// Batches that may wait for the model, and for the encoder.
+const QUEUE: usize = 1024;
+
+/// How long ending a session may take before it is given up.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// When to stop collecting.
+#[derive(Clone, Copy, Debug)]
+enum Until {
+    /// After this long.
+    Time(Duration),
+    /// After the first full discovery, and the first counter sweep if these are wanted.
+    Swept { counters: bool },
+}
+
+/// Watches the stream for the moment to stop.
+struct Stop {
+    until: Until,
+    discovered: bool,
+    counted: bool,
+}
+
+impl Stop {
+    fn new(until: Until) -> Stop {
+        Stop {
+            until,
+            discovered: false,
+            counted: false,
+        }
+    }
+
+    fn see(&mut self, batch: &SharedBatch) {
+        for event in &batch.events {
+            if let What::SweepEnded(sweep) = &event.what {
+                match sweep.kind {
+                    SweepKind::Discovery => self.discovered = true,
+                    SweepKind::Counters if self.discovered => self.counted = true,
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    fn reached(&self, elapsed: Duration) -> bool {
+        match self.until {
+            Until::Time(time) => elapsed >= time,
+            Until::Swept { counters } => self.discovered && (self.counted || !counters),
+        }
+    }
+}
+
+/// `fabtop report`.
+pub fn report(common: &Common, args: &ReportArgs) -> Result<(), Failure> {
+    let format = if args.json { Format::Json } else { Format::Text };
+    if args.format.is_some() && args.kind != ReportKind::Topology {
+        return Err(Failure::Usage(
+            "--format belongs to `report topology`; use --json for JSON".into(),
+        ));
+    }
+    let (model, ended) = match &args.from {
+        Some(path) => (read(path)?, None),
+        None => collect(common, args)?,
+    };
+    let now = model.last();
+    let text = match args.kind {
+        ReportKind::Ports => report::ports(&model, now, format),
+        ReportKind::Nodes => report::nodes(&model, now, format),
+        ReportKind::Timeouts => report::timeouts(&model, now, format),
+        ReportKind::Topology => report::topology(&model, now, format),
+    };
+    print(&text)?;
+    match ended {
+        Some(signal) => Err(Failure::Signal(signal)),
+        None => Ok(()),
+    }
+}
+
+/// Folds a recording.
+fn read(path: &Path) -> Result<Model, Failure> {
+    let cannot = |error: &std::io::Error| {
+        Failure::Usage(format!(
+            "cannot read the recording {}: {error}",
+            path.display()
+        ))
+    };
+    let file = File::open(path).map_err(|e| cannot(&e))?;
+    if file.metadata().is_ok_and(|m| m.is_dir()) {
+        return Err(cannot(&std::io::Error::from(
+            std::io::ErrorKind::IsADirectory,
+        )));
+    }
+    let mut reader = record::Reader::new(BufReader::new(file));
+    let mut model = Model::new();
+    let mut events = 0usize;
+    while let Some(batch) = reader.next_batch() {
+        for event in &batch.events {
+            model.apply(event);
+        }
+        events += batch.events.len();
+    }
+    for problem in reader.problems().list() {
+        complain(&format!("{}: {problem}", path.display()));
+    }
+    if events == 0 {
+        return Err(Failure::Usage(format!(
+            "{} holds no MADs: name a recording of fabtop, or a capture of an InfiniBand port",
+            path.display()
+        )));
+    }
+    Ok(model)
+}
+
+/// Runs a session until it is time to stop. Also says which signal ended it, if one did.
+fn collect(common: &Common, args: &ReportArgs) -> Result<(Model, Option<i32>), Failure> {
+    let until = match args.time {
+        Some(time) => Until::Time(time),
+        None => Until::Swept {
+            counters: args.kind == ReportKind::Ports,
+        },
+    };
+    let settings = fabric::settings(common)?;
+    let mut config = fabric::config(common, settings);
+    if matches!(until, Until::Swept { .. }) && args.kind != ReportKind::Ports {
+        // One look at the topology: nothing else is asked.
+        config.counters = false;
+        config.states = false;
+        config.sa = false;
+        config.subscribe = false;
+    }
+    let port = fabric::open(common)?;
+    let signals = Signals::watch().map_err(|e| Failure::io("cannot watch for signals", &e))?;
+    let recorder = common
+        .record
+        .as_deref()
+        .map(|path| start_recording(common, path))
+        .transpose()?;
+    let (encoder, recording) = recorder.unzip();
+    let outcome = if common.sim_time == SimTime::Fast {
+        Ok(in_virtual_time(port, config, until, encoder, &signals))
+    } else {
+        in_real_time(port, config, until, encoder, &signals)
+    };
+    if let Some(recording) = recording {
+        recording.finish().map_err(Failure::Trouble)?;
+    }
+    outcome
+}
+
+fn in_real_time(
+    port: Box<dyn crate::port::MadPort>,
+    config: engine::Config,
+    until: Until,
+    encoder: Option<Sender<SharedBatch>>,
+    signals: &Signals,
+) -> Result<(Model, Option<i32>), Failure> {
+    let (tx, rx) = bounded(QUEUE);
+    let sinks = Sinks {
+        model: Some(tx),
+        encoder,
+    };
+    let handle = engine::start(port, config, sinks)
+        .map_err(|e| Failure::io("cannot start the engine's thread", &e))?;
+    let mut model = Model::new();
+    let mut stop = Stop::new(until);
+    let began = Instant::now();
+    let mut quitting: Option<Instant> = None;
+    let mut ended = None;
+    loop {
+        match rx.recv_timeout(Duration::from_millis(20)) {
+            Ok(batch) => {
+                for event in &batch.events {
+                    model.apply(event);
+                }
+                stop.see(&batch);
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+        match quitting {
+            None => {
+                ended = signals.seen();
+                if ended.is_some() || stop.reached(began.elapsed()) {
+                    handle.commander.send(Command::Quit);
+                    quitting = Some(Instant::now());
+                }
+            }
+            Some(since) if since.elapsed() > GRACE => break,
+            Some(_) => {}
+        }
+    }
+    drop(rx);
+    handle.join().map_err(Failure::Trouble)?;
+    if quitting.is_none() {
+        let why = model.closed().unwrap_or("for no reason given").to_owned();
+        return Err(Failure::Trouble(format!("the session ended: {why}")));
+    }
+    Ok((model, ended))
+}
+
+fn in_virtual_time(
+    port: Box<dyn crate::port::MadPort>,
+    config: engine::Config,
+    until: Until,
+    encoder: Option<Sender<SharedBatch>>,
+    signals: &Signals,
+) -> (Model, Option<i32>) {
+    const STEP: Duration = Duration::from_millis(100);
+    let mut engine = Virtual::new(port, config);
+    let mut model = Model::new();
+    let mut stop = Stop::new(until);
+    let mut ended = None;
+    let mut sink = |batch: SharedBatch, stop: &mut Stop| {
+        for event in &batch.events {
+            model.apply(event);
+        }
+        stop.see(&batch);
+        if let Some(encoder) = &encoder {
+            // Virtual time waits for the encoder: nothing need be lost.
+            let _ = encoder.send(batch);
+        }
+    };
+    while !engine.is_finished() && ended.is_none() && !stop.reached(engine.now().since(Stamp::ZERO))
+    {
+        let next = match until {
+            Until::Time(time) => (engine.now() + STEP).min(Stamp::ZERO + time),
+            Until::Swept { .. } => engine.now() + STEP,
+        };
+        engine.run_until(next, &mut |batch| sink(batch, &mut stop));
+        ended = signals.seen();
+    }
+    engine.command(Command::Quit);
+    let limit = engine.now() + GRACE;
+    engine.run_until(limit, &mut |batch| sink(batch, &mut stop));
+    (model, ended)
+}
+
+/// Starts the recorder.
+fn start_recording(
+    common: &Common,
+    path: &Path,
+) -> Result<(Sender<SharedBatch>, record::Handle), Failure> {
+    let (tx, rx) = bounded(QUEUE);
+    let options = record::WriterOptions {
+        force: common.force,
+        ..record::WriterOptions::default()
+    };
+    let handle = record::start(path, options, rx).map_err(|e| Failure::Usage(e.to_string()))?;
+    Ok((tx, handle))
+}

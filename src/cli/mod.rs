@@ -1,0 +1,88 @@
+//! Arguments, exit codes, and the wiring of rooms for each command.
+//!
+//! This room must hold no logic of its own: it opens what the command names, connects the rooms,
+//! and turns their outcome into an exit code.
+
+mod console;
+mod fabric;
+mod headless;
+mod signals;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::config::{Cli, Command};
+
+/// How a command ends when it does not end well.
+#[derive(Debug)]
+pub enum Failure {
+    /// The user's mistake: one sentence that says what to do. Exit code 2.
+    Usage(String),
+    /// Trouble with the fabric, the device or the machine: the cause. Exit code 1.
+    Trouble(String),
+    /// Ended by a signal, after everything was put in order. Exit code 128 + its number.
+    Signal(i32),
+}
+
+impl Failure {
+    /// Trouble with an action, and its cause.
+    fn io(what: impl std::fmt::Display, error: &io::Error) -> Failure {
+        Failure::Trouble(format!("{what}: {error}"))
+    }
+
+    fn code(&self) -> u8 {
+        match self {
+            Failure::Usage(_) => 2,
+            Failure::Trouble(_) => 1,
+            Failure::Signal(number) => 128u8.saturating_add(u8::try_from(*number).unwrap_or(0)),
+        }
+    }
+}
+
+/// Runs the program with the process's arguments.
+pub fn run() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version go to standard output with code 0, mistakes to standard error
+            // with code 2; a closed pipe is no error in either case.
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+        }
+    };
+    let outcome = match &cli.command {
+        None => console::live(&cli),
+        Some(Command::Report(report)) => headless::report(&cli.common, report),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            match &failure {
+                Failure::Usage(text) | Failure::Trouble(text) => complain(text),
+                Failure::Signal(number) => complain(&format!(
+                    "ended by {}",
+                    signal_hook::low_level::signal_name(*number).unwrap_or("a signal")
+                )),
+            }
+            ExitCode::from(failure.code())
+        }
+    }
+}
+
+/// Says something on standard error. Nobody may be reading it.
+fn complain(text: &str) {
+    let _ = writeln!(io::stderr().lock(), "fabtop: {text}");
+}
+
+/// Writes to standard output. A reader that went away is no error.
+fn print(text: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::io("cannot write to standard output", &error))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,151 @@
+//! What comes in: replies are matched, learned from and followed up; the rest is sorted.
+
+use std::time::Duration;
+
+use super::core::Core;
+use super::job::{Ask, Done, Job, Lane, Who};
+use super::nodes::{Pma, Redirect};
+use super::table::Pending;
+use crate::event::{Malformed, Received, What};
+use crate::fabric::Changes;
+use crate::mad::{Attribute, ClassPortInfo, Mad, MgmtClass};
+use crate::port::{Address, Arrival};
+
+/// How often "busy" is taken for an answer before the request counts as failed.
+const BUSY_MOST: u8 = 10;
+
+impl Core {
+    pub(super) fn arrival(&mut self, arrival: Arrival) {
+        match arrival {
+            Arrival::Mad { addr, mad } => match self.table.answered(&mad) {
+                Some(pending) => self.answered(pending, addr, mad),
+                None => self.unsolicited(addr, mad),
+            },
+            Arrival::Unanswered { tid, class, .. } => {
+                if let Some(pending) = self.table.unanswered(tid, class) {
+                    self.unanswered(tid, pending);
+                }
+            }
+            Arrival::Malformed { len, why, head } => {
+                if self.admit_unsolicited() {
+                    self.emit(What::Malformed(Box::new(Malformed { len, why, head })));
+                }
+            }
+        }
+    }
+
+    fn answered(&mut self, pending: Pending, addr: Address, mad: Mad) {
+        let Pending {
+            job, request, sent, ..
+        } = pending;
+        let (now, timeout) = (self.now, self.timeout());
+        let share = self.share(job.lane());
+        share.in_flight = share.in_flight.saturating_sub(1);
+        if job.ask != Ask::NodeTable {
+            share.answered(now.since(sent), job.attempt > 1, timeout);
+        }
+        let changes = self.topology.learn(&request, &mad);
+        self.emit(What::Received(Received {
+            addr,
+            mad: mad.clone(),
+        }));
+        if self.is_closing() {
+            self.finish(job, Done::Answered);
+            return;
+        }
+        let status = mad.status();
+        if status.is_busy() {
+            self.busy(job);
+            return;
+        }
+        if status.is_redirect() && self.redirect(job, &mad) {
+            return;
+        }
+        // A node that another one answers for is not back.
+        let itself = job.ask != Ask::NodeInfo || changes.who == job.node();
+        let returned = match job.node() {
+            Some(id) if itself => self.is_well(id, job.lane()),
+            _ => false,
+        };
+        self.follow(&job, &mad, &changes);
+        if returned && job.lane() == Lane::Smp {
+            self.walk_again(job.node());
+        }
+        self.finish(job, Done::Answered);
+    }
+
+    /// The agent is busy: that is an answer, and the question is put again later.
+    fn busy(&mut self, mut job: Job) {
+        job.busy += 1;
+        if let Some(id) = job.node() {
+            self.nodes.entry(id).or_default().seat(job.lane()).troubled = false;
+        }
+        if job.busy >= BUSY_MOST {
+            self.finish(job, Done::Failed);
+            return;
+        }
+        let resp_time = match job.lane() {
+            Lane::Smp => job
+                .node()
+                .and_then(|id| self.topology.node(id))
+                .and_then(|node| node.port(node.entry)?.info.as_ref())
+                .map(|info| info.resp_time_value()),
+            Lane::Gmp => job
+                .node()
+                .and_then(|id| self.nodes.get(&id))
+                .and_then(|node| node.resp_time),
+        };
+        // Busier and busier agents are asked later and later.
+        let at = self.busy_until(resp_time) + Duration::from_millis(10) * u32::from(job.busy - 1);
+        self.delay(job, at);
+    }
+
+    /// Follows a redirection once. False if there is none to follow.
+    fn redirect(&mut self, mut job: Job, mad: &Mad) -> bool {
+        let (Some(id), MgmtClass::Perf, false) = (job.node(), mad.class(), job.redirected) else {
+            return false;
+        };
+        let Ok(info) = ClassPortInfo::from_bytes(mad.data()) else {
+            return false;
+        };
+        // LID 0 means a GID to resolve, which no performance agent is known to do.
+        if !(1..0xC000).contains(&info.redirect_lid()) || info.redirect_qp() == 0 {
+            return false;
+        }
+        self.nodes.entry(id).or_default().redirect = Some(Redirect {
+            lid: info.redirect_lid(),
+            qpn: info.redirect_qp(),
+            qkey: info.redirect_qkey(),
+            sl: info.redirect_sl(),
+        });
+        job.redirected = true;
+        job.attempt = 1;
+        self.share(job.lane()).push(job);
+        true
+    }
+
+    /// What an answer leads to.
+    fn follow(&mut self, job: &Job, mad: &Mad, changes: &Changes) {
+        let ok = mad.status().is_ok();
+        self.note_changes(changes);
+        match (job.ask, job.who) {
+            (Ask::NodeInfo, _) if ok => self.met(job, changes),
+            (Ask::PortInfo(port), Who::Node(id)) => self.port_read(job, id, port, ok, changes),
+            (Ask::SmInfo, _) if ok => self.sm_info(mad),
+            (Ask::PerfCaps, Who::Node(id)) => {
+                let info = ClassPortInfo::from_bytes(mad.data()).ok().filter(|_| ok);
+                let node = self.nodes.entry(id).or_default();
+                // An agent that will not tell is taken to have the basic counters only.
+                node.pma = Pma::Known {
+                    caps: info.map(|i| i.cap_mask()).unwrap_or_default(),
+                    caps2: info.map(|i| i.cap_mask2()).unwrap_or_default(),
+                };
+                node.resp_time = info.map(|i| i.resp_time_value());
+            }
+            (Ask::Inform(subscribe), _) => self.informed(subscribe, mad),
+            (Ask::Path(id), _) => self.path_told(id, mad),
+            (Ask::NodeTable, _) => self.table_told(mad),
+            _ => {}
+        }
+    }
+}

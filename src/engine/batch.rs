@@ -1,0 +1,167 @@
+//! Events on their way into batches, and batches on their way to those who read them.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crossbeam_channel::{Sender, TrySendError};
+
+use crate::event::{Batch, Event, SharedBatch, What};
+use crate::port::Stamp;
+
+/// The longest that an event waits for others.
+const AGE: Duration = Duration::from_millis(10);
+
+/// Collects events into batches.
+#[derive(Debug, Default)]
+pub(super) struct Batcher {
+    events: Vec<Event>,
+    last: usize,
+}
+
+impl Batcher {
+    /// Adds an event; returns a batch if that makes one full.
+    pub(super) fn push(&mut self, event: Event) -> Option<SharedBatch> {
+        if self.events.capacity() == 0 {
+            // Busy times stay busy: as much room as the last batch needed.
+            self.events.reserve(self.last.clamp(4, Batch::MAX));
+        }
+        self.events.push(event);
+        (self.events.len() >= Batch::MAX).then(|| self.take())?
+    }
+
+    /// When the batch must leave, however few events it has.
+    pub(super) fn due(&self) -> Option<Stamp> {
+        self.events.first().map(|event| event.at + AGE)
+    }
+
+    /// What there is.
+    pub(super) fn take(&mut self) -> Option<SharedBatch> {
+        if self.events.is_empty() {
+            return None;
+        }
+        self.last = self.events.len();
+        let events = std::mem::take(&mut self.events);
+        Some(Arc::new(Batch { events }))
+    }
+}
+
+/// Where batches go.
+#[derive(Debug)]
+pub struct Sinks {
+    /// The model's queue, bounded. It never loses a batch: while it is more than half full, the
+    /// engine makes no new requests.
+    pub model: Option<Sender<SharedBatch>>,
+    /// The encoder's queue. It may lose whole batches; a `Dropped` event then says how many
+    /// events, and the gap in `seq` says which.
+    pub encoder: Option<Sender<SharedBatch>>,
+}
+
+/// Sinks, with what they could not take yet.
+#[derive(Debug)]
+pub(super) struct Outlet {
+    sinks: Sinks,
+    backlog: VecDeque<SharedBatch>,
+    /// Events that the encoder did not get: how many, and the first one's number and time.
+    lost: Option<(u64, u64, Stamp)>,
+}
+
+impl Outlet {
+    pub(super) fn new(sinks: Sinks) -> Outlet {
+        Outlet {
+            sinks,
+            backlog: VecDeque::new(),
+            lost: None,
+        }
+    }
+
+    pub(super) fn put(&mut self, batch: SharedBatch) {
+        self.encode(&batch);
+        if self.sinks.model.is_some() {
+            self.backlog.push_back(batch);
+        }
+        self.drain();
+    }
+
+    /// Hands the model what it has room for.
+    pub(super) fn drain(&mut self) {
+        while let (Some(model), Some(batch)) = (&self.sinks.model, self.backlog.pop_front()) {
+            match model.try_send(batch) {
+                Ok(()) => {}
+                Err(TrySendError::Full(batch)) => {
+                    self.backlog.push_front(batch);
+                    return;
+                }
+                Err(TrySendError::Disconnected(_)) => {
+                    self.sinks.model = None;
+                    self.backlog.clear();
+                }
+            }
+        }
+    }
+
+    fn encode(&mut self, batch: &SharedBatch) {
+        let Some(encoder) = &self.sinks.encoder else {
+            return;
+        };
+        if let Some((count, seq, at)) = self.lost {
+            let what = What::Dropped { count };
+            let events = vec![Event { seq, at, what }];
+            if encoder.try_send(Arc::new(Batch { events })).is_ok() {
+                self.lost = None;
+            }
+        }
+        let sent = if self.lost.is_some() {
+            Err(TrySendError::Full(()))
+        } else {
+            encoder.try_send(Arc::clone(batch)).map_err(|e| match e {
+                TrySendError::Full(_) => TrySendError::Full(()),
+                TrySendError::Disconnected(_) => TrySendError::Disconnected(()),
+            })
+        };
+        match sent {
+            Ok(()) => {}
+            Err(TrySendError::Full(())) => {
+                let first = batch
+                    .events
+                    .first()
+                    .map_or((0, Stamp::ZERO), |e| (e.seq, e.at));
+                let (count, ..) = self.lost.get_or_insert((0, first.0, first.1));
+                *count += batch.events.len() as u64;
+            }
+            Err(TrySendError::Disconnected(())) => self.sinks.encoder = None,
+        }
+    }
+
+    /// Whether the model is behind; `None` while it is neither behind nor well below.
+    pub(super) fn pressure(&self) -> Option<bool> {
+        let Some(model) = &self.sinks.model else {
+            return Some(false);
+        };
+        let room = model.capacity().unwrap_or(usize::MAX);
+        let used = model.len();
+        if !self.backlog.is_empty() || used > room / 2 {
+            Some(true)
+        } else if used <= room / 4 {
+            Some(false)
+        } else {
+            None
+        }
+    }
+
+    /// Nobody reads any more.
+    pub(super) fn is_closed(&self) -> bool {
+        self.sinks.model.is_none() && self.sinks.encoder.is_none()
+    }
+
+    /// Hands the model the rest, waiting for room. Only at the very end.
+    pub(super) fn finish(&mut self) {
+        if let Some(model) = &self.sinks.model {
+            for batch in self.backlog.drain(..) {
+                if model.send(batch).is_err() {
+                    return;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! Budgets: how many MADs may be on the way, and how fast they may leave.
+//!
+//! The rate holds over any 100 ms: send *n* waits until send *n* − rate/10 is 100 ms old. A
+//! token bucket would allow a burst on top, which is what hurts slow management processors.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::job::Job;
+use crate::event::Budget;
+use crate::port::Stamp;
+
+/// The most MADs in flight in all, whatever the settings: the ibsim shim hangs beyond 300.
+pub(super) const MAX_IN_FLIGHT: u16 = 256;
+
+/// The window over which a rate holds.
+const WINDOW: Duration = Duration::from_millis(100);
+
+/// One budget, what uses it, and what waits for it.
+#[derive(Debug)]
+pub(super) struct Share {
+    pub(super) budget: Budget,
+    /// In flight now.
+    pub(super) in_flight: u16,
+    /// The window in force: within the budget, less while replies are lost or slow.
+    pub(super) window: u16,
+    /// Times of the last sends, as many as fit the window.
+    sends: VecDeque<Stamp>,
+    /// Urgent jobs, then the others.
+    pub(super) ready: [VecDeque<Job>; 2],
+    /// Nothing is sent before: the port's queue was full.
+    pub(super) blocked: Stamp,
+    epoch: Epoch,
+    /// Smoothed round-trip time.
+    pub(super) rtt: Option<Duration>,
+}
+
+/// What became of the requests since the window was last judged.
+#[derive(Clone, Copy, Debug, Default)]
+struct Epoch {
+    answered: u32,
+    lost: u32,
+}
+
+impl Share {
+    pub(super) fn new(budget: Budget) -> Share {
+        let mut share = Share {
+            budget,
+            in_flight: 0,
+            window: 0,
+            sends: VecDeque::new(),
+            ready: [VecDeque::new(), VecDeque::new()],
+            blocked: Stamp::ZERO,
+            epoch: Epoch::default(),
+            rtt: None,
+        };
+        share.set(budget);
+        share
+    }
+
+    /// Puts another budget in force. What is in flight beyond it stays; nothing new leaves.
+    pub(super) fn set(&mut self, budget: Budget) {
+        self.budget = budget;
+        self.window = self.limit();
+    }
+
+    fn limit(&self) -> u16 {
+        self.budget.in_flight.clamp(1, MAX_IN_FLIGHT)
+    }
+
+    /// In flight to one node.
+    pub(super) fn per_node(&self) -> u16 {
+        self.budget.per_node.max(1)
+    }
+
+    /// Sends that one window may hold; `None` without a limit.
+    fn burst(&self) -> Option<usize> {
+        (self.budget.rate != 0).then(|| (self.budget.rate as usize / 10).max(1))
+    }
+
+    /// How old send n − burst must be. Rates below 10/s need a window longer than 100 ms.
+    fn span(&self) -> Duration {
+        match self.budget.rate {
+            0 => Duration::ZERO,
+            rate @ 1..=9 => Duration::from_nanos(1_000_000_000u64.div_ceil(u64::from(rate))),
+            _ => WINDOW,
+        }
+    }
+
+    /// When the rate and the port allow the next send.
+    pub(super) fn free_at(&self) -> Stamp {
+        let rate = match self.burst() {
+            Some(burst) if self.sends.len() >= burst => self
+                .sends
+                .get(self.sends.len() - burst)
+                .map_or(Stamp::ZERO, |at| *at + self.span()),
+            _ => Stamp::ZERO,
+        };
+        rate.max(self.blocked)
+    }
+
+    /// A MAD leaves now.
+    pub(super) fn sent(&mut self, now: Stamp) {
+        let Some(burst) = self.burst() else {
+            self.sends.clear();
+            return;
+        };
+        self.sends.push_back(now);
+        while self.sends.len() > burst {
+            self.sends.pop_front();
+        }
+    }
+
+    /// The last MAD did not leave after all.
+    pub(super) fn unsent(&mut self) {
+        self.sends.pop_back();
+    }
+
+    /// True while the window has room.
+    pub(super) fn has_room(&self) -> bool {
+        self.in_flight < self.window
+    }
+
+    /// A reply came; `retried` if only a further attempt brought it, so that one was lost.
+    pub(super) fn answered(&mut self, rtt: Duration, retried: bool, timeout: Duration) {
+        self.rtt = Some(match self.rtt {
+            None => rtt,
+            Some(old) => (old * 7 + rtt) / 8,
+        });
+        self.epoch.answered += 1;
+        self.epoch.lost += u32::from(retried);
+        let Epoch { answered, lost } = self.epoch;
+        if answered < u32::from(self.window).max(32) {
+            return;
+        }
+        self.epoch = Epoch::default();
+        // Dead nodes say nothing about the fabric's load; requests answered on a later attempt
+        // do. One in ten, or replies that come near their timeout, and we ask less at a time.
+        let slow = self.rtt.is_some_and(|rtt| rtt > timeout / 4);
+        self.window = if slow {
+            self.window / 2
+        } else if lost * 10 > answered {
+            self.window - self.window.div_ceil(4)
+        } else {
+            self.window + (self.window / 8).max(1)
+        }
+        .clamp(1, self.limit());
+    }
+
+    pub(super) fn push(&mut self, job: Job) {
+        let [urgent, normal] = &mut self.ready;
+        if job.urgent { urgent } else { normal }.push_back(job);
+    }
+
+    pub(super) fn push_front(&mut self, job: Job) {
+        let [urgent, normal] = &mut self.ready;
+        if job.urgent { urgent } else { normal }.push_front(job);
+    }
+
+    pub(super) fn pop(&mut self) -> Option<Job> {
+        let [urgent, normal] = &mut self.ready;
+        urgent.pop_front().or_else(|| normal.pop_front())
+    }
+
+    pub(super) fn waiting(&self) -> usize {
+        self.ready.iter().map(VecDeque::len).sum()
+    }
+}

@@ -1,0 +1,178 @@
+//! What does not answer: timeouts, further attempts, back-off, and the way back.
+
+use std::time::Duration;
+
+use super::core::Core;
+use super::job::{Ask, By, Done, Job, Lane, Who};
+use super::nodes::Back;
+use super::table::Pending;
+use crate::event::{BackOff, TimedOut, What};
+use crate::fabric::{NodeId, Target};
+use crate::port::Stamp;
+
+/// The longest back-off.
+const BACK_OFF_MOST: Duration = Duration::from_secs(300);
+
+impl Core {
+    /// A request was not answered: its time is over, or the port gave it back.
+    pub(super) fn unanswered(&mut self, tid: u32, pending: Pending) {
+        let Pending {
+            mut job,
+            request,
+            sent,
+            timeout,
+            ..
+        } = pending;
+        let share = self.share(job.lane());
+        share.in_flight = share.in_flight.saturating_sub(1);
+        let last = job.attempt >= self.attempts_of(&job);
+        let waited = self.now.since(sent);
+        self.emit(What::TimedOut(TimedOut {
+            tid,
+            target: request.target,
+            class: request.class,
+            attribute: request.attribute,
+            modifier: request.modifier,
+            attempt: job.attempt,
+            last,
+            waited_ns: u64::try_from(waited.as_nanos()).unwrap_or(u64::MAX),
+        }));
+        if let Some(id) = job.node()
+            && !job.ask.optional()
+        {
+            self.nodes.entry(id).or_default().seat(job.lane()).troubled = true;
+        }
+        if last {
+            self.give_up(job, request.target);
+        } else {
+            job.attempt += 1;
+            // A failure that returns at once is paced like one that took its timeout.
+            self.delay(job, timeout);
+        }
+    }
+
+    /// A request failed for good.
+    pub(super) fn give_up(&mut self, job: Job, _target: Target) {
+        if job.ask.optional() {
+            self.finish(job, Done::Dropped);
+            return;
+        }
+        match job.who {
+            Who::Node(id) => self.back_off(id, job.lane(), job.probe),
+            Who::Beyond(key) => {
+                let back = self.beyond.get(&key).copied().unwrap_or_default();
+                let back = self.longer(back);
+                self.beyond.insert(key, back);
+            }
+            Who::Sm => self.sa_failed(job.ask),
+            Who::Local => {}
+        }
+        self.finish(job, Done::Failed);
+    }
+
+    fn longer(&self, back: Back) -> Back {
+        let failures = back.failures.saturating_add(1);
+        let base = self.settings().interval().min(BACK_OFF_MOST);
+        let wait = base
+            .saturating_mul(1 << (failures - 1).min(16))
+            .min(BACK_OFF_MOST);
+        Back {
+            failures,
+            until: self.now + wait,
+        }
+    }
+
+    /// A node is left alone for a while: all that waits for it fails with it.
+    fn back_off(&mut self, id: NodeId, lane: Lane, probe: bool) {
+        if self.is_closing() {
+            return;
+        }
+        let node = self.nodes.entry(id).or_default();
+        let old = node.seat(lane).back;
+        if old.is_some() && !probe {
+            // The other one of two requests in flight: counted already.
+            return;
+        }
+        let back = self.longer(old.unwrap_or_default());
+        if let Some(old) = old {
+            self.probes.remove(&(old.until, id, lane));
+        }
+        self.probes.insert((back.until, id, lane));
+        let seat = self.nodes.entry(id).or_default().seat(lane);
+        seat.back = Some(back);
+        let waiting = std::mem::take(&mut seat.waiting);
+        self.say_back_off(id);
+        for job in waiting {
+            self.parked = self.parked.saturating_sub(1);
+            self.account(job, Done::Failed);
+        }
+    }
+
+    fn say_back_off(&mut self, id: NodeId) {
+        let back = self.nodes.get(&id).and_then(|node| node.back());
+        self.emit(What::BackOff(BackOff {
+            node: id,
+            failures: back.map_or(0, |b| b.failures),
+            until: back.map(|b| b.until),
+        }));
+    }
+
+    /// A node answered on a lane: it is well there. True if it had been backing off.
+    pub(super) fn is_well(&mut self, id: NodeId, lane: Lane) -> bool {
+        let seat = self.nodes.entry(id).or_default().seat(lane);
+        seat.troubled = false;
+        let Some(back) = seat.back.take() else {
+            return false;
+        };
+        self.probes.remove(&(back.until, id, lane));
+        self.say_back_off(id);
+        true
+    }
+
+    /// A node's back-off ends without its doing, since it is gone or new.
+    pub(super) fn forget_back_off(&mut self, id: NodeId) {
+        for lane in Lane::ALL {
+            if self
+                .nodes
+                .get(&id)
+                .is_some_and(|n| n.seat_ref(lane).back.is_some())
+            {
+                self.is_well(id, lane);
+            }
+        }
+    }
+
+    /// Asks nodes whose back-off ends, one cheap question each.
+    pub(super) fn run_probes(&mut self) {
+        while let Some(&(at, id, lane)) = self.probes.first() {
+            if at > self.now {
+                return;
+            }
+            self.probes.pop_first();
+            if !self.is_present(id) {
+                self.forget_back_off(id);
+                continue;
+            }
+            let ask = match lane {
+                Lane::Smp => Ask::NodeInfo,
+                Lane::Gmp => Ask::PerfCaps,
+            };
+            self.enqueue(Job::new(ask, Who::Node(id)).by(By::Lid).probe());
+        }
+    }
+
+    /// Nobody answered beyond this port lately: leave it alone.
+    pub(super) fn is_left_alone(&self, key: crate::fabric::PortKey) -> bool {
+        self.beyond.get(&key).is_some_and(|b| b.until > self.now)
+    }
+
+    /// When a job that was answered "busy" is asked again.
+    pub(super) fn busy_until(&self, resp_time_value: Option<u8>) -> Stamp {
+        // 4.096 µs · 2^n (spec 13.4.8.1); at least 10 ms, at most a timeout.
+        let wait = resp_time_value.map_or(Duration::from_millis(100), |n| {
+            Duration::from_nanos(4096u64.saturating_mul(1 << n.min(31)))
+        });
+        let least = Duration::from_millis(10);
+        self.now + wait.max(least).min(self.timeout().max(least))
+    }
+}

@@ -1,0 +1,181 @@
+//! What the engine keeps of each node beside the topology: its share of the budgets, its
+//! back-off, and what its performance agent can do.
+
+use std::collections::VecDeque;
+
+use super::job::{Job, Lane, RunId};
+use crate::mad::{ClassCaps, ClassCaps2};
+use crate::port::Stamp;
+
+/// A node that does not answer is asked less and less often.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Back {
+    /// Requests in a row that failed for good.
+    pub(super) failures: u32,
+    /// When it is asked again.
+    pub(super) until: Stamp,
+}
+
+/// One node's share of one budget.
+#[derive(Debug, Default)]
+pub(super) struct Seat {
+    /// Jobs that hold a place: ready, in flight, or waiting for their next attempt.
+    pub(super) active: u16,
+    /// Jobs that wait for a place.
+    pub(super) waiting: VecDeque<Job>,
+    pub(super) back: Option<Back>,
+    /// An attempt failed and no answer came since.
+    pub(super) troubled: bool,
+}
+
+/// What the performance agent of a node can do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Pma {
+    /// Not asked yet.
+    #[default]
+    Unknown,
+    /// The question is on its way.
+    Asked,
+    /// The capability masks; zero if it would not tell.
+    Known { caps: ClassCaps, caps2: ClassCaps2 },
+}
+
+impl Pma {
+    /// PortCountersExtended, at least its first four counters.
+    pub(super) fn wide(self) -> bool {
+        matches!(self, Pma::Known { caps, .. }
+            if caps.has(ClassCaps::EXT_WIDTH) || caps.has(ClassCaps::EXT_WIDTH_NO_IETF))
+    }
+
+    /// PortCountersExtended holds the errors too, so that PortCounters need not be read.
+    pub(super) fn wide_errors(self) -> bool {
+        self.wide()
+            && matches!(self, Pma::Known { caps2, .. } if caps2.has(ClassCaps2::ADDITIONAL_EXT))
+    }
+
+    pub(super) fn xmit_wait(self) -> bool {
+        matches!(self, Pma::Known { caps, .. } if caps.has(ClassCaps::XMIT_WAIT))
+    }
+}
+
+/// Where a node's performance agent wants to be asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Redirect {
+    pub(super) lid: u16,
+    pub(super) qpn: u32,
+    pub(super) qkey: u32,
+    pub(super) sl: u8,
+}
+
+/// A set of port numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct PortSet([u64; 4]);
+
+impl PortSet {
+    pub(super) fn insert(&mut self, port: u8) {
+        if let Some(word) = self.0.get_mut(usize::from(port / 64)) {
+            *word |= 1 << (port % 64);
+        }
+    }
+
+    pub(super) fn contains(&self, port: u8) -> bool {
+        self.0
+            .get(usize::from(port / 64))
+            .is_some_and(|word| word >> (port % 64) & 1 != 0)
+    }
+}
+
+/// Re-reading a switch after a notice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Reread {
+    /// Not again before: notices come in floods.
+    pub(super) not_before: Stamp,
+    /// It is already due.
+    pub(super) due: bool,
+}
+
+/// What the engine keeps of a node.
+#[derive(Debug, Default)]
+pub(super) struct NodeState {
+    seats: [Seat; 2],
+    /// Generation in which discovery asked for its details.
+    pub(super) walked: u32,
+    /// Generation that `verified` is of.
+    generation: u32,
+    /// Ports whose link was confirmed in that generation, from either end.
+    verified: PortSet,
+    pub(super) pma: Pma,
+    /// Ports whose counters wait for the answer on capabilities.
+    pub(super) deferred: Vec<(u8, RunId)>,
+    /// RespTimeValue of its performance agent.
+    pub(super) resp_time: Option<u8>,
+    /// The tick was asked for.
+    pub(super) tick: bool,
+    /// Service level towards it, once the SA told.
+    pub(super) sl: Option<u8>,
+    pub(super) redirect: Option<Redirect>,
+    pub(super) reread: Reread,
+    /// Counter sweep in which it was last counted as skipped.
+    pub(super) skipped_in: [u32; 2],
+}
+
+impl NodeState {
+    pub(super) fn seat(&mut self, lane: Lane) -> &mut Seat {
+        let [smp, gmp] = &mut self.seats;
+        match lane {
+            Lane::Smp => smp,
+            Lane::Gmp => gmp,
+        }
+    }
+
+    pub(super) fn seat_ref(&self, lane: Lane) -> &Seat {
+        let [smp, gmp] = &self.seats;
+        match lane {
+            Lane::Smp => smp,
+            Lane::Gmp => gmp,
+        }
+    }
+
+    /// The back-off to show: of the lane that waits longer.
+    pub(super) fn back(&self) -> Option<Back> {
+        self.seats
+            .iter()
+            .filter_map(|seat| seat.back)
+            .max_by_key(|back| back.until)
+    }
+
+    /// The link at `port` was confirmed in `generation`.
+    pub(super) fn verify(&mut self, port: u8, generation: u32) {
+        if self.generation != generation {
+            self.generation = generation;
+            self.verified = PortSet::default();
+        }
+        self.verified.insert(port);
+    }
+
+    pub(super) fn is_verified(&self, port: u8, generation: u32) -> bool {
+        self.generation == generation && self.verified.contains(port)
+    }
+}
+
+impl NodeState {
+    /// Nothing that was on its way to it comes back.
+    pub(super) fn drop_requests(&mut self) {
+        for seat in &mut self.seats {
+            *seat = Seat::default();
+        }
+        self.deferred.clear();
+        self.reread = Reread::default();
+        if self.pma == Pma::Asked {
+            self.pma = Pma::Unknown;
+        }
+    }
+
+    /// What waits for a place is not asked any more.
+    pub(super) fn forget_waiting(&mut self) {
+        for seat in &mut self.seats {
+            seat.waiting.clear();
+        }
+        self.deferred.clear();
+    }
+}
