@@ -82,8 +82,8 @@ pub fn bind(path: &Path, group: Option<&str>) -> Result<Bound, WatchError> {
         Err(e) => return Err(trouble("looking at its directory")(e)),
         Ok(_) => false,
     };
-    if made {
-        if let Some(gid) = gid {
+    if made && let Some(gid) = gid {
+        {
             let given = std::os::unix::fs::lchown(dir, None, Some(gid));
             given.map_err(trouble("giving its directory to the group"))?;
         }
