@@ -65,7 +65,7 @@ enum State {
 
 struct Chunk {
     bytes: Bytes,
-    /// Events of the live stream in it; 0 for a keyframe's pieces.
+    /// Events that are lost if it is dropped: its own, or those of the gap that it tells.
     events: u64,
     live: bool,
 }
@@ -176,14 +176,18 @@ impl Hub {
             if !matches!(viewer.state, State::Wanting(from) if from <= now) {
                 continue;
             }
-            let gap = (viewer.lost > 0).then(|| caster::gap(viewer.lost, next, now));
-            for bytes in gap.iter().chain(pieces) {
+            if viewer.lost > 0 {
                 viewer.queue.push_back(Chunk {
-                    bytes: Arc::clone(bytes),
-                    events: 0,
+                    bytes: caster::gap(viewer.lost, next, now),
+                    events: viewer.lost,
                     live: false,
                 });
             }
+            viewer.queue.extend(pieces.iter().map(|bytes| Chunk {
+                bytes: Arc::clone(bytes),
+                events: 0,
+                live: false,
+            }));
             viewer.lost = 0;
             viewer.state = State::Live { since: now };
         }

@@ -51,7 +51,6 @@ impl Key {
 #[derive(Debug)]
 struct Entry {
     key: Key,
-    seq: u64,
     at: Stamp,
     target: Target,
     addr: Address,
@@ -125,7 +124,6 @@ impl Ledger {
         let key = Key::of(&pending.request);
         let entry = Entry {
             key,
-            seq: event.seq,
             at: event.at,
             target: pending.target,
             addr: pending.addr,

@@ -1,17 +1,24 @@
 //! The Unix socket: where it is, who may connect, and that nobody is tricked by what lies there.
 
-use std::fs::{self, DirBuilder, File, Permissions};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{
+    DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt,
+};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 
 use super::WatchError;
 
 /// Longest path that the kernel takes: `sun_path` of unix(7), with its final zero.
 const MAX_PATH: usize = 107;
+/// How often, and after which pauses, a directory is tried that another process has locked.
+const LOCK_TRIES: u32 = 20;
+const LOCK_PAUSE: Duration = Duration::from_millis(100);
 
 /// Where a collector listens unless told otherwise: below `$XDG_RUNTIME_DIR`, else in `/run`.
 pub fn default_path() -> PathBuf {
@@ -72,27 +79,22 @@ pub fn bind(path: &Path, group: Option<&str>) -> Result<Bound, WatchError> {
     let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
     let gid = group.map(group_id).transpose()?;
 
-    let made = match fs::symlink_metadata(dir) {
+    match fs::symlink_metadata(dir) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
             let mode = if gid.is_some() { 0o750 } else { 0o700 };
-            let make = DirBuilder::new().mode(mode).create(dir);
-            make.map_err(trouble("making its directory"))?;
-            true
+            make_dir(dir, mode, gid).map_err(trouble("making its directory"))?;
         }
         Err(e) => return Err(trouble("looking at its directory")(e)),
-        Ok(_) => false,
-    };
-    if made && let Some(gid) = gid {
-        {
-            let given = std::os::unix::fs::lchown(dir, None, Some(gid));
-            given.map_err(trouble("giving its directory to the group"))?;
-        }
+        Ok(_) => {}
     }
-    let handle = File::open(dir).map_err(trouble("opening its directory"))?;
-    let about = handle.metadata().map_err(trouble("looking at its directory"))?;
-    if !about.is_dir() {
-        return Err(refused("its directory is no directory"));
-    }
+    let handle = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_CLOEXEC)
+        .open(dir)
+        .map_err(trouble("opening its directory"))?;
+    let about = handle
+        .metadata()
+        .map_err(trouble("looking at its directory"))?;
     // Anybody who can write there could put a socket of his own in its place; the sticky bit
     // keeps others from that, not from being first.
     let writable = about.mode() & 0o022 != 0 && about.mode() & 0o1000 == 0;
@@ -103,8 +105,7 @@ pub fn bind(path: &Path, group: Option<&str>) -> Result<Bound, WatchError> {
         ));
     }
     // Two that start at once: one waits for the other, then finds it answering.
-    let _held = Flock::lock(handle, FlockArg::LockExclusive)
-        .map_err(|(_, errno)| trouble("locking its directory")(errno.into()))?;
+    let _held = lock(handle).map_err(trouble("locking its directory"))?;
     clear(path)?;
 
     // Nobody can reach the socket before its permissions are set: it is made in a directory
@@ -139,6 +140,28 @@ pub fn bind(path: &Path, group: Option<&str>) -> Result<Bound, WatchError> {
     })();
     let _ = fs::remove_dir_all(&nest);
     result
+}
+
+fn make_dir(dir: &Path, mode: u32, gid: Option<u32>) -> io::Result<()> {
+    DirBuilder::new().mode(0o700).create(dir)?;
+    if gid.is_some() {
+        std::os::unix::fs::lchown(dir, None, gid)?;
+    }
+    // Whatever the umask says.
+    fs::set_permissions(dir, Permissions::from_mode(mode))
+}
+
+/// Locks a directory, as long as the file is open. Gives up soon: others may lock it, too.
+fn lock(mut dir: File) -> io::Result<Flock<File>> {
+    for _ in 0..LOCK_TRIES {
+        match Flock::lock(dir, FlockArg::LockExclusiveNonblock) {
+            Ok(held) => return Ok(held),
+            Err((file, Errno::EWOULDBLOCK)) => dir = file,
+            Err((_, errno)) => return Err(errno.into()),
+        }
+        std::thread::sleep(LOCK_PAUSE);
+    }
+    Err(Errno::EWOULDBLOCK.into())
 }
 
 /// Says what is in the way, unless it is a socket on which nobody answers.

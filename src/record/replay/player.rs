@@ -265,7 +265,7 @@ impl Player {
         if !paused && self.ended {
             // Played again from the beginning, if that can be.
             let start = lock(&self.index).start().unwrap_or_default();
-            self.go(now, start, out);
+            self.go(start, out);
         }
         self.clock.set_paused(now, paused);
         if paused && self.goal.take().is_some() {
@@ -291,7 +291,7 @@ impl Player {
             (known, index.is_complete())
         };
         match found {
-            Some(to) => self.go(now, to, out),
+            Some(to) => self.go(to, out),
             None if complete || self.ended => {
                 self.message = Some(format!("no later {}", kind.name()));
             }
@@ -307,14 +307,14 @@ impl Player {
         }
         let found = lock(&self.index).previous(at, kind).map(|m| m.at);
         match found {
-            Some(to) => self.go(now, to, out),
+            Some(to) => self.go(to, out),
             None => self.message = Some(format!("no earlier {}", kind.name())),
         }
     }
 
     fn seek(&mut self, now: Duration, to: SeekTo, out: &mut VecDeque<Feed>) {
         if let Some(to) = self.resolve(now, to) {
-            self.go(now, to, out);
+            self.go(to, out);
             return;
         }
         if self.tape.can_rewind() || !self.begun {
@@ -354,7 +354,7 @@ impl Player {
     }
 
     /// Shows the state at `to`.
-    fn go(&mut self, now: Duration, to: Moment, out: &mut VecDeque<Feed>) {
+    fn go(&mut self, to: Moment, out: &mut VecDeque<Feed>) {
         let to = {
             let index = lock(&self.index);
             let to = to.max(index.start().unwrap_or_default());
