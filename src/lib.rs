@@ -43,4 +43,5 @@ pub mod port;
 pub mod record;
 pub mod report;
 pub mod sim;
+pub mod tui;
 pub mod watch;

@@ -86,7 +86,7 @@ pub fn report(common: &Common, args: &ReportArgs) -> Result<(), Failure> {
         ReportKind::Ports => report::ports(&model, now, format),
         ReportKind::Nodes => report::nodes(&model, now, format),
         ReportKind::Timeouts => report::timeouts(&model, now, format),
-        ReportKind::Topology => report::topology(&model, now, format),
+        ReportKind::Topology => report::topology(&model, now),
     };
     print(&text)?;
     match ended {
@@ -161,7 +161,9 @@ fn collect(common: &Common, args: &ReportArgs) -> Result<(Model, Option<i32>), F
         in_real_time(port, config, until, encoder, &signals)
     };
     if let Some(recording) = recording {
-        recording.finish().map_err(Failure::Trouble)?;
+        if let Some(error) = recording.finish().error {
+            return Err(Failure::Trouble(format!("the recording stopped early: {error}")));
+        }
     }
     outcome
 }
@@ -260,10 +262,17 @@ fn start_recording(
     path: &Path,
 ) -> Result<(Sender<SharedBatch>, record::Handle), Failure> {
     let (tx, rx) = bounded(QUEUE);
-    let options = record::WriterOptions {
-        force: common.force,
-        ..record::WriterOptions::default()
+    let existing = if common.force {
+        record::Existing::Overwrite
+    } else {
+        record::Existing::Keep
     };
-    let handle = record::start(path, options, rx).map_err(|e| Failure::Usage(e.to_string()))?;
+    let handle = record::start(
+        &record::Destination::from_arg(path),
+        existing,
+        record::Options::default(),
+        rx,
+    )
+    .map_err(|error| Failure::Usage(error.to_string()))?;
     Ok((tx, handle))
 }

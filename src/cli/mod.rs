@@ -3,7 +3,6 @@
 //! This room must hold no logic of its own: it opens what the command names, connects the rooms,
 //! and turns their outcome into an exit code.
 
-mod console;
 mod fabric;
 mod headless;
 mod signals;
@@ -53,7 +52,7 @@ pub fn run() -> ExitCode {
         }
     };
     let outcome = match &cli.command {
-        None => console::live(&cli),
+        None => Err(Failure::Usage("no console yet".into())),
         Some(Command::Report(report)) => headless::report(&cli.common, report),
     };
     match outcome {

@@ -328,17 +328,23 @@ impl Core {
     }
 }
 
-/// A table came as a whole: its one segment is the last, or all of its segments were joined.
+/// A table came as a whole: as one segment that is first and last, or joined from several.
+///
+/// A simulator without RMPP cuts the message at one MAD and leaves its header unfinished.
 fn is_whole(mad: &Mad) -> bool {
     let Some(header) = mad.rmpp() else {
         return false;
     };
-    if !header.is_active_data() || header.flags.has(Flags::LAST) {
-        return mad.attribute_offset() != 0;
+    if mad.attribute_offset() == 0
+        || !header.is_active_data()
+        || !header.flags.has(Flags::FIRST)
+        || header.segment != 1
+    {
+        return false;
     }
-    // First of several: PayloadLength tells the whole length with 20 bytes of SA header a
-    // segment (spec 13.6.2.1), and 200 bytes of data fit one.
+    // PayloadLength of the first segment is that of the whole message, with 20 bytes of SA
+    // header for every segment of 200 bytes (spec 13.6.2.1).
     let data = mad.data().len();
-    let segments = (header.length as usize).div_ceil(220);
-    data > 200 && data + 20 * segments >= header.length as usize
+    let length = header.length as usize;
+    header.flags.has(Flags::LAST) || data + 20 * length.div_ceil(220) >= length
 }

@@ -12,7 +12,7 @@ use super::job::{Ask, By, Done, Job, Lane, RunId, Who};
 use super::nodes::Pma;
 use crate::event::{Settings, SweepBegan, SweepEnded, SweepKind, What};
 use crate::fabric::{Change, Node, NodeId, NodeKind};
-use crate::port::{Agent, Stamp};
+use crate::port::{Agent, Source, Stamp};
 
 /// A request that is on its way longer than this does not hold up the next sweep.
 const STRAGGLER: Duration = Duration::from_millis(200);
@@ -471,7 +471,12 @@ impl Core {
     fn ask_counters(&mut self, id: NodeId, port: u8, run: RunId) {
         let node = self.nodes.entry(id).or_default();
         let pma = node.pma;
-        let tick = pma.xmit_wait() && !std::mem::replace(&mut node.tick, pma.xmit_wait());
+        // ibsim claims XmitWait, but hands PortSamplesControl to the port's SM, which dies of it.
+        let ibsim = matches!(
+            self.source,
+            Source::Ibsim { .. } | Source::Umad { shim: true, .. }
+        );
+        let tick = pma.xmit_wait() && !ibsim && !std::mem::replace(&mut node.tick, true);
         let who = Who::Node(id);
         if pma.wide() {
             self.enqueue(Job::new(Ask::CountersExt(port), who).run(Some(run)));

@@ -2,7 +2,7 @@
 //!
 //! Both ends say what they support; the best that both support is what the link should run at.
 //! Whether a field is valid at all is told by capability masks, and those of a switch live at its
-//! port 0, not at the port in question: taking the port's own flags healthy links.
+//! port 0: judged by the port's own masks, healthy links would be flagged.
 
 use super::{LinkSpeed, LinkWidth, Node, PortKey, Topology, widest};
 use crate::mad::{LinkSpeedsExt2, LinkWidths, MlnxSpeeds, PortCaps, PortCaps2};

@@ -162,10 +162,10 @@ impl EventLog {
     ) {
         if self.lines.len() >= LINES {
             self.lines.pop_front();
-            if let Some(key) = self.keys.pop_front() {
-                if self.index.get(&key) == Some(&self.first) {
-                    self.index.remove(&key);
-                }
+            if let Some(key) = self.keys.pop_front()
+                && self.index.get(&key) == Some(&self.first)
+            {
+                self.index.remove(&key);
             }
             self.first += 1;
         }

@@ -27,7 +27,7 @@ pub mod view;
 mod views;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use counters::Counter;
 pub use num::Num;
@@ -66,7 +66,7 @@ struct Beat {
 }
 
 /// The state of a session.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Model {
     opened: Option<Box<Opened>>,
     settings: Settings,

@@ -435,7 +435,7 @@ impl Model {
         }
         let is_master = info.state() == SmState::Master;
         let ours = self.local.as_ref().is_some_and(|l| l.sm_lid == lid);
-        if !is_master && !(ours && self.master.is_none()) {
+        if !(is_master || ours && self.master.is_none()) {
             return;
         }
         match self.master.replace(guid) {

@@ -2,6 +2,7 @@
 //! Rust API. No C library is needed.
 
 mod abi;
+mod agent;
 mod buffer;
 mod ca;
 #[cfg(feature = "capi")]
@@ -19,6 +20,7 @@ mod sysfs;
 mod wait;
 
 pub use abi::{Address, AgentId, Grh, Header, Layout, MAD_SIZE, MethodMask, QP1_QKEY, Reply};
+pub use agent::{Registration, Rmpp};
 pub use buffer::Buffer;
 pub use ca::{
     CAP_IS_SM, CAP_IS_SM_DISABLED, Ca, CaPort, Fault, LinkLayer, NodeType, PhysState, PortState,
@@ -27,7 +29,7 @@ pub use errno::Errno;
 pub use error::{Access, Error, Result};
 pub use issm::IsSm;
 pub use pairs::{CaPair, MAX_DEVICES, MAX_PORTS};
-pub use port::{Agent, Port, Recv, Registration, Rmpp};
+pub use port::{Agent, Port, Recv};
 pub use select::{PortId, Select};
 pub use sysfs::{ABI_VERSION, Gid, Sysfs, UmadDevice};
 pub use wait::{MAX_WAIT, Ready, Waker, wait, wait_fd};
@@ -36,5 +38,5 @@ pub use wait::{MAX_WAIT, Ready, Waker, wait, wait_fd};
 /// rules, most of which [`Registration`] cannot break.
 #[doc(hidden)]
 pub mod raw {
-    pub use crate::port::{RawRegistration, register_any, register_v1, register_v2};
+    pub use crate::agent::{RawRegistration, register_any, register_v1, register_v2};
 }

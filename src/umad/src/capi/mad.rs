@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 use super::layout::{MadAddr, UmadRegAttr, UserMad};
 use super::{DEBUG, current_layout, fail, say};
 use crate::abi::{ADDR_OFFSET, Layout, MAX_HEADER, MethodMask, padded_len};
+use crate::agent::{DEFAULT_OUI, RawRegistration, register_any, register_v1};
 use crate::errno::Errno;
-use crate::port::{DEFAULT_OUI, RawRegistration, register_any, register_v1};
 use crate::sys;
 
 /// Bytes in front of the MAD, as the last port opened has it.

@@ -1,0 +1,187 @@
+//! Tests of the reports. The topology text is what `ibnetdiscover` (infiniband-diags 44.0)
+//! printed of the same fabric under ibsim.
+
+use std::time::Duration;
+
+use super::*;
+use crate::fabric::Target;
+use crate::mad::{
+    Attribute, ClassCaps, ClassCaps2, LinkSpeed, LinkSpeedExt, Mad, Method, NodeInfo, NodeType,
+    PortCaps, PortCounters, PortCountersExtended, PortInfo, SmInfo, SmState,
+};
+use crate::model::tests::{HOST, LOCAL, SWITCH, Session, down, edr, key};
+use crate::port::Stamp;
+
+#[test]
+fn wall_time_is_told_in_utc() {
+    // date -u -d @1795990606, @951782400 and @-1.
+    assert_eq!(iso(1_795_990_606_123_000_000), "2026-11-29T22:16:46.123Z");
+    assert_eq!(civil(1_795_990_606_000_000_000).6, 0, "a Sunday");
+    assert_eq!(iso(951_782_400_000_000_000), "2000-02-29T00:00:00.000Z");
+    assert_eq!(iso(-1), "1969-12-31T23:59:59.999Z");
+}
+
+/// Captured: `ibnetdiscover` at node 0x10 of a fabric of one switch and two hosts.
+const IBNETDISCOVER: &str = "#
+# Topology file: generated on Sun Nov 29 22:16:46 2026
+#
+# Initiated from node 0000000000000010 port 0000000000000011
+
+vendid=0x2c9
+devid=0xc738
+sysimgguid=0x20
+switchguid=0x20(20)
+Switch\t3 \"S-0000000000000020\"\t\t# \"leaf\" base port 0 lid 2 lmc 0
+[1]\t\"H-0000000000000010\"[1](11) \t\t# \"login1 mlx5_0\" lid 1 4xSDR
+[2]\t\"H-0000000000000011\"[1](12) \t\t# \"node7 mlx5_0\" lid 3 4xSDR
+
+vendid=0x0
+devid=0xc738
+sysimgguid=0x11
+caguid=0x11
+Ca\t1 \"H-0000000000000011\"\t\t# \"node7 mlx5_0\"
+[1](12) \t\"S-0000000000000020\"[2]\t\t# lid 3 lmc 0 \"leaf\" lid 2 4xSDR
+
+vendid=0x0
+devid=0xc738
+sysimgguid=0x10
+caguid=0x10
+Ca\t1 \"H-0000000000000010\"\t\t# \"login1 mlx5_0\"
+[1](11) \t\"S-0000000000000020\"[1]\t\t# lid 1 lmc 0 \"leaf\" lid 2 4xSDR
+";
+
+fn found(s: &mut Session, via: Option<crate::fabric::PortKey>, guid: u64, name: &str) {
+    let switch = guid == SWITCH;
+    let mut info = NodeInfo::new();
+    info.set_node_type(if switch {
+        NodeType::Switch
+    } else {
+        NodeType::Ca
+    })
+    .set_num_ports(if switch { 3 } else { 1 })
+    .set_system_image_guid(guid)
+    .set_node_guid(guid)
+    .set_port_guid(if switch { guid } else { guid + 1 })
+    .set_device_id(0xC738)
+    .set_vendor_id(if switch { 0x2C9 } else { 0 })
+    .set_local_port(1);
+    s.node_info(via, &info);
+    s.describe(guid, name);
+}
+
+fn sdr(lid: u16) -> PortInfo {
+    let mut info = edr(lid);
+    info.set_cap_mask(PortCaps(0))
+        .set_link_speed_active(LinkSpeed::Sdr)
+        .set_link_speed_ext_active(LinkSpeedExt::None);
+    info
+}
+
+#[test]
+fn the_topology_text_is_ibnetdiscovers() {
+    let mut s = Session::new();
+    s.discovery(1, |s| {
+        found(s, None, LOCAL, "login1 mlx5_0");
+        s.port_info(key(LOCAL, 1), &sdr(1));
+        found(s, Some(key(LOCAL, 1)), SWITCH, "leaf");
+        s.port_info(key(SWITCH, 0), &sdr(2));
+        s.port_info(key(SWITCH, 1), &sdr(0));
+        s.port_info(key(SWITCH, 2), &sdr(0));
+        s.port_info(key(SWITCH, 3), &down());
+        found(s, Some(key(SWITCH, 2)), HOST, "node7 mlx5_0");
+        s.port_info(key(HOST, 1), &sdr(3));
+    });
+    assert_eq!(topology(&s.model, Stamp::ZERO), IBNETDISCOVER);
+}
+
+fn session() -> Session {
+    let mut s = Session::fabric();
+    s.latency = Duration::from_micros(200);
+    let mut sm = SmInfo::new();
+    sm.set_guid(HOST << 8 | 1)
+        .set_priority(14)
+        .set_state(SmState::Master);
+    let ask = Mad::smp_lid(Method::Get, SmInfo::ID, 0, 0);
+    s.exchange(Target::port(key(HOST, 1), 1), ask, &sm);
+    s.caps(key(HOST, 1), ClassCaps::EXT_WIDTH, ClassCaps2(0));
+    for (secs, n) in [(5.0, 0u32), (10.0, 1)] {
+        let mut wide = PortCountersExtended::new();
+        wide.set_xmit_data(u64::from(n) * 5_000_000)
+            .set_xmit_pkts(u64::from(n) * 100);
+        let mut narrow = PortCounters::new();
+        narrow
+            .set_symbol_error(10 + 5 * n as u16)
+            .set_link_downed(255);
+        s.at(secs).wide(key(HOST, 1), &wide);
+        s.narrow(key(HOST, 1), &narrow);
+        s.narrow(key(SWITCH, 1), &PortCounters::new());
+    }
+    s.silence(
+        Target::port(key(SWITCH, 2), 1),
+        Mad::perf_port(PortCounters::ID, 2, 0),
+        1,
+        true,
+    );
+    s.port_info(key(SWITCH, 3), &edr(0));
+    s.port_info(key(SWITCH, 3), &down());
+    s
+}
+
+#[test]
+fn reports_as_text() {
+    let s = session();
+    let now = s.model.last();
+    insta::assert_snapshot!("ports", ports(&s.model, now, Format::Text));
+    insta::assert_snapshot!("nodes", nodes(&s.model, now, Format::Text));
+    insta::assert_snapshot!("timeouts", timeouts(&s.model, now, Format::Text));
+    insta::assert_snapshot!("events", events(&s.model, now, Format::Text));
+}
+
+#[test]
+fn json_reads_back_and_says_what_each_number_is() {
+    let s = session();
+    let now = s.model.last();
+    let text = ports(&s.model, now, Format::Json);
+    let all: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(all["simulated"], true);
+    assert_eq!(all["sm"]["priority"], 14);
+    let rows = all["ports"].as_array().unwrap();
+    // In order of name: leaf, login1, node7.
+    let order: Vec<_> = rows
+        .iter()
+        .map(|r| (r["name"].as_str().unwrap(), r["port"].as_u64().unwrap()))
+        .collect();
+    assert_eq!(
+        order,
+        [
+            ("leaf", 1),
+            ("leaf", 2),
+            ("leaf", 3),
+            ("login1 mlx5_0", 1),
+            ("node7 mlx5_0", 1)
+        ]
+    );
+    let host = &rows[4];
+    assert_eq!(host["guid"], "0x0000000000000011");
+    assert_eq!(host["peer"]["guid"], "0x0000000000000020");
+    let counters = &host["counters"];
+    assert_eq!(counters["SymbolErrorCounter"], 15);
+    assert_eq!(counters["PortXmitData"], 5_000_000);
+    assert_eq!(counters["LinkDownedCounter"]["value"], 255);
+    assert_eq!(counters["LinkDownedCounter"]["state"], "saturated");
+    assert!(counters["PortXmitWait"].is_null());
+    // 15 - 10 in 5 s; 5,000,000 words of 32 bits in 5 s.
+    assert_eq!(host["increments"]["SymbolErrorCounter"], 5);
+    assert_eq!(host["per_s"]["SymbolErrorCounter"], 1.0);
+    assert_eq!(host["tx_bits_per_s"], 32e6);
+    assert_eq!(host["tx_share"], 32e6 / 100e9);
+    assert_eq!(host["peer"]["former"], false);
+    assert_eq!(rows[2]["flags"], serde_json::json!(["no_answer", "down"]));
+    for report in [nodes, timeouts, events] {
+        let text = report(&s.model, now, Format::Json);
+        assert!(
+            serde_json::from_str::<serde_json::Value>(&text).is_ok(),
+            "{text}"
+        );
+    }
+}

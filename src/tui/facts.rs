@@ -1,0 +1,88 @@
+//! What the screens read: the model's views, behind a trait so that screens can be drawn from
+//! rows made by hand.
+
+use std::time::Duration;
+
+use crate::fabric::{NodeId, PortKey};
+use crate::model::Model;
+use crate::model::view::{
+    DestinationRow, HeaderView, InFlightRow, LogLine, PortDetail, PortRow, TotalsView, TrafficRow,
+};
+use crate::port::Stamp;
+
+/// A source of views. Cloned to hold a view still while the original goes on.
+pub trait Facts: Clone {
+    /// Grows whenever a view could show something else.
+    fn revision(&self) -> u64;
+    /// Why the session ended, if it did.
+    fn closed(&self) -> Option<&str>;
+    /// A node's name.
+    fn name(&self, node: NodeId) -> &str;
+    /// The header.
+    fn header(&self, now: Stamp) -> HeaderView<'_>;
+    /// Every port.
+    fn ports(&self, now: Stamp) -> Vec<PortRow<'_>>;
+    /// Every port with a link.
+    fn traffic(&self, now: Stamp) -> Vec<TrafficRow<'_>>;
+    /// Sums over the fabric.
+    fn totals(&self, now: Stamp) -> TotalsView;
+    /// Requests in flight.
+    fn in_flight(&self, now: Stamp) -> Vec<InFlightRow<'_>>;
+    /// Who answers how well.
+    fn destinations(&self, now: Stamp) -> Vec<DestinationRow<'_>>;
+    /// The event log, oldest first.
+    fn log(&self) -> impl Iterator<Item = &LogLine>;
+    /// The line of the log that was added or counted up last.
+    fn latest(&self) -> Option<&LogLine>;
+    /// Wall time, nanoseconds since the Unix epoch.
+    fn wall(&self, at: Stamp) -> i64;
+    /// The counter interval in force.
+    fn interval(&self) -> Duration;
+    /// One port in full.
+    fn detail(&self, key: PortKey, now: Stamp) -> Option<PortDetail<'_>>;
+}
+
+impl Facts for Model {
+    fn revision(&self) -> u64 {
+        Model::revision(self)
+    }
+    fn closed(&self) -> Option<&str> {
+        Model::closed(self)
+    }
+    fn name(&self, node: NodeId) -> &str {
+        Model::name(self, node)
+    }
+    fn header(&self, now: Stamp) -> HeaderView<'_> {
+        Model::header(self, now)
+    }
+    fn ports(&self, now: Stamp) -> Vec<PortRow<'_>> {
+        Model::ports(self, now)
+    }
+    fn traffic(&self, now: Stamp) -> Vec<TrafficRow<'_>> {
+        Model::traffic(self, now)
+    }
+    fn totals(&self, now: Stamp) -> TotalsView {
+        Model::totals(self, now)
+    }
+    fn in_flight(&self, now: Stamp) -> Vec<InFlightRow<'_>> {
+        Model::in_flight(self, now)
+    }
+    fn destinations(&self, now: Stamp) -> Vec<DestinationRow<'_>> {
+        Model::destinations(self, now)
+    }
+    fn log(&self) -> impl Iterator<Item = &LogLine> {
+        Model::log(self).iter()
+    }
+    fn latest(&self) -> Option<&LogLine> {
+        Model::latest(self)
+    }
+    fn wall(&self, at: Stamp) -> i64 {
+        Model::wall(self, at)
+    }
+    fn interval(&self) -> Duration {
+        Model::interval(self)
+    }
+    fn detail(&self, key: PortKey, now: Stamp) -> Option<PortDetail<'_>> {
+        Model::detail(self, key, now)
+    }
+}

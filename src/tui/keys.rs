@@ -1,0 +1,313 @@
+//! The one table of commands: what a key does, how it is called, where and when it works.
+//!
+//! Key handling, the footer and the help screen all read it, so that none can promise what
+//! another does not hold. Replays and watchers have no row that sends anything.
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+/// What a key asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cmd {
+    /// Show the Ports pane.
+    Ports,
+    /// Show the Traffic pane.
+    Traffic,
+    /// Show the Timeouts pane.
+    Timeouts,
+    /// Show the next pane.
+    NextPane,
+    /// Show the previous pane.
+    PreviousPane,
+    /// One row up.
+    Up,
+    /// One row down.
+    Down,
+    /// One screen up.
+    PageUp,
+    /// One screen down.
+    PageDown,
+    /// To the top.
+    Home,
+    /// To the end.
+    End,
+    /// Open the selected row.
+    Open,
+    /// Type a filter.
+    Filter,
+    /// Forget the filter, or leave what is open.
+    Back,
+    /// Sort by the column to the left.
+    SortLeft,
+    /// Sort by the column to the right.
+    SortRight,
+    /// Turn the order round.
+    Reverse,
+    /// Freeze the view, or let it go on.
+    Pause,
+    /// Show the event log.
+    Log,
+    /// Show the help.
+    Help,
+    /// Copy the selected row.
+    Copy,
+    /// Read all counters now.
+    ReadCounters,
+    /// Discover the subnet again.
+    Rediscover,
+    /// Put a bookmark into the stream.
+    Mark,
+    /// Draw the screen anew.
+    Redraw,
+    /// Stop, and go on in the foreground later.
+    Suspend,
+    /// Leave what is open, else the program.
+    Quit,
+    /// Leave the program.
+    QuitNow,
+    /// Play or halt a recording.
+    Play,
+    /// Play it slower.
+    Slower,
+    /// Play it faster.
+    Faster,
+    /// One event further.
+    StepEvent,
+    /// One sweep further.
+    StepSweep,
+    /// Some way back.
+    SeekBack,
+    /// Some way forward.
+    SeekForward,
+}
+
+/// What is on the screen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Scope {
+    /// A pane.
+    Pane = 1,
+    /// The event log.
+    Log = 2,
+    /// A port's detail.
+    Detail = 4,
+    /// The help.
+    Help = 8,
+}
+
+/// What kind of session it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// A fabric behind this program's own port.
+    Live = 1,
+    /// A recording.
+    Replay = 2,
+    /// Another program's session, read-only.
+    Watch = 4,
+}
+
+/// A row of the table.
+#[derive(Debug)]
+pub struct Binding {
+    /// The keys that do it.
+    pub keys: &'static [(KeyCode, KeyModifiers)],
+    /// How the keys are written.
+    pub shown: &'static str,
+    /// What they do, in a word or two.
+    pub name: &'static str,
+    /// What they do, in a sentence.
+    pub help: &'static str,
+    /// What is done.
+    pub cmd: Cmd,
+    /// Where it works: a set of [`Scope`].
+    scopes: u8,
+    /// When it works: a set of [`Kind`].
+    kinds: u8,
+    /// Place in the footer, the lowest first; `None` = in the help only.
+    pub footer: Option<u8>,
+}
+
+impl Binding {
+    /// True if it works there and then.
+    pub const fn works(&self, scope: Scope, kind: Kind) -> bool {
+        self.scopes & scope as u8 != 0 && self.kinds & kind as u8 != 0
+    }
+
+    /// True if it works in sessions of this kind, somewhere.
+    pub const fn is_for(&self, kind: Kind) -> bool {
+        self.kinds & kind as u8 != 0
+    }
+}
+
+const PANE: u8 = Scope::Pane as u8;
+const LOG: u8 = Scope::Log as u8;
+const DETAIL: u8 = Scope::Detail as u8;
+const HELP: u8 = Scope::Help as u8;
+const OVER: u8 = LOG | DETAIL | HELP;
+const EVERYWHERE: u8 = PANE | OVER;
+const LIVE: u8 = Kind::Live as u8;
+const REPLAY: u8 = Kind::Replay as u8;
+const ALWAYS: u8 = LIVE | REPLAY | Kind::Watch as u8;
+
+const NONE: KeyModifiers = KeyModifiers::NONE;
+const CTRL: KeyModifiers = KeyModifiers::CONTROL;
+const fn ch(c: char) -> (KeyCode, KeyModifiers) {
+    (KeyCode::Char(c), NONE)
+}
+const fn key(code: KeyCode) -> (KeyCode, KeyModifiers) {
+    (code, NONE)
+}
+const fn ctrl(c: char) -> (KeyCode, KeyModifiers) {
+    (KeyCode::Char(c), CTRL)
+}
+
+macro_rules! bindings {
+    ($($cmd:ident $shown:literal [$($key:expr),+] $scopes:expr, $kinds:expr, $footer:expr,
+       $name:literal: $help:literal;)*) => {
+        /// Every command, in the order of the help screen.
+        pub const BINDINGS: &[Binding] = &[$(Binding {
+            keys: &[$($key),+],
+            shown: $shown,
+            name: $name,
+            help: $help,
+            cmd: Cmd::$cmd,
+            scopes: $scopes,
+            kinds: $kinds,
+            footer: $footer,
+        }),*];
+    };
+}
+
+bindings! {
+    Quit "q" [ch('q')] EVERYWHERE, ALWAYS, Some(9),
+        "quit": "leave what is open; from a pane, leave fabtop";
+    QuitNow "Ctrl-C" [ctrl('c')] EVERYWHERE, ALWAYS, None,
+        "quit now": "leave fabtop from anywhere";
+    Help "?" [ch('?'), key(KeyCode::F(1))] EVERYWHERE, ALWAYS, Some(8),
+        "help": "show or hide this list";
+    Ports "1" [ch('1')] EVERYWHERE, ALWAYS, None,
+        "ports": "pane Ports: every port, its state, its link, its errors";
+    Traffic "2" [ch('2')] EVERYWHERE, ALWAYS, None,
+        "traffic": "pane Traffic: rates of every link against what it can carry";
+    Timeouts "3" [ch('3')] EVERYWHERE, ALWAYS, None,
+        "timeouts": "pane Timeouts: requests in flight, and who answers how well";
+    NextPane "Tab" [key(KeyCode::Tab)] PANE, ALWAYS, Some(4),
+        "next pane": "show the next pane";
+    PreviousPane "Shift-Tab" [key(KeyCode::BackTab)] PANE, ALWAYS, None,
+        "previous pane": "show the previous pane";
+    Up "Up k" [key(KeyCode::Up), ch('k')] EVERYWHERE, ALWAYS, None,
+        "up": "one row up";
+    Down "Down j" [key(KeyCode::Down), ch('j')] EVERYWHERE, ALWAYS, None,
+        "down": "one row down";
+    PageUp "PgUp" [key(KeyCode::PageUp), ctrl('b')] EVERYWHERE, ALWAYS, None,
+        "page up": "one screen up";
+    PageDown "PgDn" [key(KeyCode::PageDown), ctrl('f')] EVERYWHERE, ALWAYS, None,
+        "page down": "one screen down";
+    Home "Home g" [key(KeyCode::Home), ch('g')] EVERYWHERE, ALWAYS, None,
+        "top": "to the top, and stay there whatever comes";
+    End "End G" [key(KeyCode::End), ch('G')]
+        EVERYWHERE, ALWAYS, None,
+        "end": "to the end; in the event log, follow what comes";
+    Open "Enter" [key(KeyCode::Enter)] PANE | LOG, ALWAYS, Some(3),
+        "detail": "everything about the selected port and the other end of its link";
+    Filter "/" [ch('/')] PANE | LOG, ALWAYS, Some(1),
+        "filter": "show only rows that hold all words: name, 0xGUID, LID, port, peer, state, flag; ! before a word excludes it";
+    Back "Esc" [key(KeyCode::Esc)] EVERYWHERE, ALWAYS, None,
+        "back": "leave what is open; in a pane, forget the filter";
+    SortLeft "<" [ch('<'), ch(',')] PANE, ALWAYS, None,
+        "sort left": "sort by the column to the left";
+    SortRight "< >" [ch('>'), ch('.')]
+        PANE, ALWAYS, Some(2),
+        "sort": "sort by the column to the right";
+    Reverse "r" [ch('r')] PANE, ALWAYS, None,
+        "reverse": "turn the order round";
+    Pause "p" [ch('p')] EVERYWHERE, LIVE | Kind::Watch as u8, Some(5),
+        "pause": "hold the view still; what comes in is kept and shown when you go on";
+    Log "e" [ch('e')] EVERYWHERE, ALWAYS, Some(6),
+        "events": "show or hide the event log";
+    Copy "y" [ch('y')] PANE | LOG, ALWAYS, None,
+        "copy": "copy the selected row to the terminal's clipboard (OSC 52)";
+    ReadCounters "c" [ch('c')] EVERYWHERE, LIVE, None,
+        "counters": "read all counters now, within the budget";
+    Rediscover "D" [ch('D')] EVERYWHERE, LIVE, None,
+        "discover": "discover the whole subnet again, within the budget";
+    Mark "b" [ch('b')] EVERYWHERE, LIVE, None,
+        "bookmark": "put a bookmark into the event stream";
+    Play "Space" [ch(' ')] EVERYWHERE, REPLAY, Some(5),
+        "play": "halt or play the recording";
+    Slower "[" [ch('[')] EVERYWHERE, REPLAY, None,
+        "slower": "play at half the speed";
+    Faster "]" [ch(']')] EVERYWHERE, REPLAY, None,
+        "faster": "play at twice the speed";
+    StepEvent "n" [ch('n')] EVERYWHERE, REPLAY, None,
+        "step": "one event further";
+    StepSweep "N" [ch('N')] EVERYWHERE, REPLAY, None,
+        "sweep": "one sweep further";
+    SeekBack "Left" [key(KeyCode::Left)] EVERYWHERE, REPLAY, None,
+        "back": "ten seconds back";
+    SeekForward "Right" [key(KeyCode::Right)] EVERYWHERE, REPLAY, None,
+        "forward": "ten seconds forward";
+    Redraw "Ctrl-L" [ctrl('l')] EVERYWHERE, ALWAYS, None,
+        "redraw": "draw the whole screen anew";
+    Suspend "Ctrl-Z" [ctrl('z')] EVERYWHERE, ALWAYS, None,
+        "suspend": "back to the shell; fg brings fabtop back";
+}
+
+/// What `event` asks for, there and then.
+pub fn command(event: &KeyEvent, scope: Scope, kind: Kind) -> Option<Cmd> {
+    // Terminals disagree on whether a capital letter, or the key for Shift-Tab, says Shift.
+    let pressed = match event.code {
+        KeyCode::Char(_) | KeyCode::BackTab => (event.code, event.modifiers - KeyModifiers::SHIFT),
+        _ => (event.code, event.modifiers),
+    };
+    BINDINGS
+        .iter()
+        .filter(|b| b.works(scope, kind))
+        .find(|b| b.keys.contains(&pressed))
+        .map(|b| b.cmd)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_key_means_two_things_at_once() {
+        for scope in [Scope::Pane, Scope::Log, Scope::Detail, Scope::Help] {
+            for kind in [Kind::Live, Kind::Replay, Kind::Watch] {
+                let mut seen = Vec::new();
+                for b in BINDINGS.iter().filter(|b| b.works(scope, kind)) {
+                    for key in b.keys {
+                        assert!(!seen.contains(key), "{key:?} in {scope:?}, {kind:?}");
+                        seen.push(*key);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_command_is_reached_by_its_own_keys() {
+        for b in BINDINGS {
+            assert!(!b.help.is_empty() && !b.shown.is_empty());
+            for (code, modifiers) in b.keys {
+                let found = [Scope::Pane, Scope::Log, Scope::Detail, Scope::Help]
+                    .into_iter()
+                    .flat_map(|s| [Kind::Live, Kind::Replay, Kind::Watch].map(|k| (s, k)))
+                    .filter(|(s, k)| b.works(*s, *k))
+                    .all(|(s, k)| command(&KeyEvent::new(*code, *modifiers), s, k) == Some(b.cmd));
+                assert!(found, "{}", b.shown);
+            }
+        }
+    }
+
+    #[test]
+    fn only_a_live_console_has_keys_that_send() {
+        for b in BINDINGS {
+            if matches!(b.cmd, Cmd::ReadCounters | Cmd::Rediscover | Cmd::Mark) {
+                assert!(b.is_for(Kind::Live));
+                assert!(!b.is_for(Kind::Replay) && !b.is_for(Kind::Watch));
+            }
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! The last line: what keys do here, or the filter being typed, or what was just done.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+
+use crate::tui::keys::{BINDINGS, Cmd, Kind, Scope};
+use crate::tui::pack::{Fact, pack};
+use crate::tui::text::{put, width};
+use crate::tui::theme::{Look, Role};
+
+/// Draws the keys that work here.
+pub fn draw_keys(area: Rect, buf: &mut Buffer, scope: Scope, kind: Kind, look: &Look) {
+    let mut facts: Vec<Fact> = BINDINGS
+        .iter()
+        .filter(|b| b.works(scope, kind))
+        .filter_map(|b| {
+            let rank = b.footer?;
+            let name = if b.cmd == Cmd::Quit && scope != Scope::Pane {
+                "back"
+            } else {
+                b.name
+            };
+            Some((
+                rank,
+                vec![
+                    (b.shown.to_owned(), Role::Accent),
+                    (format!(" {name}"), Role::Label),
+                ],
+            ))
+        })
+        .collect();
+    // In the table the way out stands first; on the screen it stands last, and stays longest.
+    facts.sort_by_key(|f| f.0);
+    for fact in &mut facts {
+        if fact.0 >= 8 {
+            fact.0 = 0;
+        }
+    }
+    pack(buf, inner(area), Style::new(), look, facts);
+}
+
+/// Draws the filter while it is typed: the end of the text stays in sight.
+pub fn draw_filter(area: Rect, buf: &mut Buffer, text: &str, look: &Look) {
+    let area = inner(area);
+    let hint = "  Enter keep  Esc clear";
+    let hint = if area.width > 50 { hint } else { "" };
+    let room = area.width.saturating_sub(width(hint, look) + 2);
+    let mut tail = text;
+    while width(tail, look) > room {
+        let mut chars = tail.chars();
+        chars.next();
+        tail = chars.as_str();
+    }
+    let pieces = vec![
+        ("/".to_owned(), Role::Accent),
+        (tail.to_owned(), Role::Text),
+        (look.glyphs.caret.to_owned(), Role::Accent),
+        (hint.to_owned(), Role::Label),
+    ];
+    pack(buf, area, Style::new(), look, vec![(0, pieces)]);
+}
+
+/// Draws a message.
+pub fn draw_message(area: Rect, buf: &mut Buffer, text: &str, look: &Look) {
+    let area = inner(area);
+    put(
+        buf,
+        (area.x, area.y),
+        area.width,
+        text,
+        look.style(Role::Accent),
+        look,
+    );
+}
+
+fn inner(area: Rect) -> Rect {
+    Rect {
+        x: area.x + 1,
+        width: area.width.saturating_sub(1),
+        ..area
+    }
+}

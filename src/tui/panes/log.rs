@@ -1,0 +1,211 @@
+//! The event log, the newest on top, and the event line of the panes.
+
+use std::cmp::Ordering;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+
+use crate::event::Severity;
+use crate::model::view::LogLine;
+use crate::tui::filter::{Filter, Subject};
+use crate::tui::pack::pack;
+use crate::tui::table::{Column, RowKey, natural};
+use crate::tui::text::{Clock, width};
+use crate::tui::theme::{Look, Role};
+
+/// A line of the log, ready to be shown.
+#[derive(Clone, Debug)]
+pub struct Row<'m> {
+    /// The line.
+    pub line: &'m LogLine,
+    /// Name of the node it is about.
+    pub name: Option<&'m str>,
+    /// Wall time of its first and last occurrence, ns since the Unix epoch.
+    pub wall: (i64, i64),
+    /// How wall times are shown.
+    pub clock: &'m Clock,
+}
+
+impl Row<'_> {
+    fn about(&self) -> String {
+        match (self.name, self.line.about) {
+            (Some(name), Some(key)) if key.port != 0 => format!("{name}[{}]", key.port),
+            (Some(name), _) => name.to_owned(),
+            _ => String::new(),
+        }
+    }
+}
+
+/// Which row it is.
+pub fn key(row: &Row<'_>) -> RowKey {
+    key_of(row.line)
+}
+
+/// Which row a line is.
+pub fn key_of(line: &LogLine) -> RowKey {
+    let mut hash = DefaultHasher::new();
+    (&line.text, line.about).hash(&mut hash);
+    RowKey::Line(line.first.0, hash.finish() as u32)
+}
+
+/// A severity's word and role.
+pub fn severity(s: Severity) -> (&'static str, Role) {
+    match s {
+        Severity::Info => ("info", Role::Label),
+        Severity::Warning => ("warning", Role::Warn),
+        Severity::Critical => ("CRITICAL", Role::Bad),
+    }
+}
+
+fn text_role(s: Severity) -> Role {
+    match s {
+        Severity::Critical => Role::Bad,
+        _ => Role::Text,
+    }
+}
+
+/// The columns.
+pub fn columns<'m>() -> Vec<Column<Row<'m>>> {
+    vec![
+        Column {
+            title: "Last",
+            min: 8,
+            max: 8,
+            right: false,
+            rank: 0,
+            descending: true,
+            cmp: |a, b| a.line.last.cmp(&b.line.last),
+            draw: |r, c| c.text(&r.clock.seconds(r.wall.1), Role::Label),
+            want: None,
+        },
+        Column {
+            title: "First",
+            min: 8,
+            max: 8,
+            right: false,
+            rank: 5,
+            descending: true,
+            cmp: |a, b| a.line.first.cmp(&b.line.first),
+            draw: |r, c| {
+                if r.line.count > 1 {
+                    c.text(&r.clock.seconds(r.wall.0), Role::Label);
+                }
+            },
+            want: None,
+        },
+        Column {
+            title: "Severity",
+            min: 8,
+            max: 8,
+            right: false,
+            rank: 2,
+            descending: true,
+            cmp: |a, b| a.line.severity.cmp(&b.line.severity),
+            draw: |r, c| {
+                let (word, role) = severity(r.line.severity);
+                c.text(word, role);
+            },
+            want: None,
+        },
+        Column {
+            title: "Times",
+            min: 5,
+            max: 5,
+            right: true,
+            rank: 4,
+            descending: true,
+            cmp: |a, b| a.line.count.cmp(&b.line.count),
+            draw: |r, c| {
+                if r.line.count > 1 {
+                    c.number((crate::tui::text::si(r.line.count as f64), Role::Text));
+                }
+            },
+            want: None,
+        },
+        Column {
+            title: "About",
+            min: 10,
+            max: 28,
+            right: false,
+            rank: 3,
+            descending: false,
+            cmp: |a, b| match (a.name, b.name) {
+                (Some(x), Some(y)) => natural(x, y),
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (None, None) => Ordering::Equal,
+            },
+            draw: |r, c| match (r.name, r.line.about) {
+                (Some(name), Some(key)) if key.port != 0 => super::draw_place(name, key.port, c),
+                (Some(name), _) => c.text(name, Role::Text),
+                _ => {}
+            },
+            want: Some(|r, look| width(&r.about(), look)),
+        },
+        Column {
+            title: "Event",
+            min: 36,
+            max: 200,
+            right: false,
+            rank: 1,
+            descending: false,
+            cmp: |a, b| natural(&a.line.text, &b.line.text),
+            draw: |r, c| c.text(&r.line.text, text_role(r.line.severity)),
+            want: Some(|r, look| width(&r.line.text, look)),
+        },
+    ]
+}
+
+/// True if the row passes the filter.
+pub fn matches(row: &Row<'_>, filter: &Filter) -> bool {
+    if filter.is_empty() {
+        return true;
+    }
+    let (word, _) = severity(row.line.severity);
+    let mut texts = vec![row.line.text.as_str(), word];
+    texts.extend(row.name);
+    let about = row.line.about;
+    let guids: Vec<u64> = about.iter().map(|k| k.node.guid.0).collect();
+    let numbers: Vec<u32> = about.iter().map(|k| u32::from(k.port)).collect();
+    filter.matches(&Subject {
+        texts: &texts,
+        numbers: &numbers,
+        guids: &guids,
+    })
+}
+
+/// Draws one event in one line.
+pub fn draw_line(area: Rect, buf: &mut Buffer, row: &Row<'_>, look: &Look) {
+    let (word, role) = severity(row.line.severity);
+    let times = if row.line.count > 1 {
+        format!(" {}{}", look.glyphs.times, row.line.count)
+    } else {
+        String::new()
+    };
+    let word = match row.line.severity {
+        Severity::Info => String::new(),
+        _ => format!("{word} "),
+    };
+    let about = match row.about() {
+        about if about.is_empty() || row.line.text.contains(&about) => String::new(),
+        about => format!("{about}: "),
+    };
+    pack(
+        buf,
+        area,
+        Style::new(),
+        look,
+        vec![(
+            0,
+            vec![
+                (format!("{} ", row.clock.seconds(row.wall.1)), Role::Label),
+                (word, role),
+                (about, Role::Text),
+                (row.line.text.clone(), text_role(row.line.severity)),
+                (times, Role::Label),
+            ],
+        )],
+    );
+}

@@ -1,0 +1,300 @@
+//! The Ports pane: every port, its state, its link, its errors.
+
+use super::{by_peer, by_place, draw_age, draw_peer, phys_word, state_word, want_peer};
+use crate::fabric::effective_gbps;
+use crate::model::view::{Flags, PortRow};
+use crate::tui::filter::{Filter, Subject};
+use crate::tui::table::{Cell, Column, RowKey, by_f64};
+use crate::tui::text::{count, num, si, width};
+use crate::tui::theme::{Look, Role};
+
+/// Column that sorts at first: the gravest on top.
+pub const FIRST_SORT: usize = 9;
+
+/// Which row it is.
+pub fn key(row: &PortRow<'_>) -> RowKey {
+    RowKey::Port(row.key)
+}
+
+/// Flags in words, the gravest first.
+pub fn flag_words(f: Flags) -> impl Iterator<Item = (&'static str, Role)> {
+    [
+        (f.unreachable, "unreachable", Role::Bad),
+        (f.no_answer, "no answer", Role::Bad),
+        (f.down, "down", Role::Bad),
+        (f.errors, "errors", Role::Warn),
+        (f.below_best, "below best", Role::Warn),
+        (f.saturated, "pegged", Role::Warn),
+        (f.not_active, "not active", Role::Warn),
+    ]
+    .into_iter()
+    .filter(|(on, ..)| *on)
+    .map(|(_, word, role)| (word, role))
+}
+
+/// A row's flags in words; "stale" where nothing else says why its numbers are old.
+fn words(row: &PortRow<'_>) -> impl Iterator<Item = (&'static str, Role)> {
+    let unexplained = row.stale && !row.flags.unreachable && !row.flags.no_answer;
+    flag_words(row.flags).chain(unexplained.then_some(("stale", Role::Warn)))
+}
+
+fn draw_flags(row: &PortRow<'_>, cell: &mut Cell<'_>) {
+    let words: Vec<_> = words(row).collect();
+    let Some(((first, role), rest)) = words.split_first() else {
+        return;
+    };
+    let all: Vec<&str> = words.iter().map(|(w, _)| *w).collect();
+    let all = all.join(", ");
+    if width(&all, cell.look) <= cell.width {
+        cell.text(&all, *role);
+    } else {
+        // What does not fit is counted, never dropped without a trace.
+        let more = format!("+{}", rest.len());
+        let room = cell.width.saturating_sub(width(&more, cell.look));
+        let first = super::pad(first, room, cell.look);
+        cell.spans(&[(&first, *role), (&more, *role)]);
+    }
+}
+
+fn want_flags(row: &PortRow<'_>, look: &Look) -> u16 {
+    words(row)
+        .map(|(w, _)| width(w, look) + 2)
+        .sum::<u16>()
+        .saturating_sub(2)
+}
+
+fn name_role(flags: Flags) -> Role {
+    if flags.unreachable || flags.no_answer || flags.down {
+        Role::Bad
+    } else {
+        Role::Text
+    }
+}
+
+fn draw_state(row: &PortRow<'_>, cell: &mut Cell<'_>) {
+    let Some(code) = row.state else {
+        return cell.text(cell.look.glyphs.unknown, Role::Label);
+    };
+    let role = match code {
+        _ if row.stale => Role::Stale,
+        4 => Role::Good,
+        2 | 3 => Role::Warn,
+        _ if row.flags.down => Role::Bad,
+        _ => Role::Label,
+    };
+    cell.text(state_word(code), role);
+}
+
+fn link_rate(row: &PortRow<'_>) -> Option<f64> {
+    effective_gbps(row.width?, row.speed?)
+}
+
+/// The columns.
+pub fn columns<'m>(stale: bool) -> Vec<Column<PortRow<'m>>> {
+    vec![
+        Column {
+            title: "Node",
+            min: 14,
+            max: 64,
+            right: false,
+            rank: 0,
+            descending: false,
+            cmp: |a, b| by_place((a.name, a.key.port), (b.name, b.key.port)),
+            draw: |r, c| c.text(r.name, name_role(r.flags)),
+            want: Some(|r, look| width(r.name, look)),
+        },
+        Column {
+            title: "Type",
+            min: 4,
+            max: 4,
+            right: false,
+            rank: 10,
+            descending: false,
+            cmp: |a, b| a.kind.cmp(&b.kind),
+            draw: |r, c| c.text(&r.kind.to_string(), Role::Label),
+            want: None,
+        },
+        Column {
+            title: "Port",
+            min: 4,
+            max: 4,
+            right: true,
+            rank: 1,
+            descending: false,
+            cmp: |a, b| a.key.port.cmp(&b.key.port),
+            draw: |r, c| c.number((r.key.port.to_string(), Role::Text)),
+            want: None,
+        },
+        Column {
+            title: "LID",
+            min: 5,
+            max: 5,
+            right: true,
+            rank: 9,
+            descending: false,
+            cmp: |a, b| a.lid.cmp(&b.lid),
+            draw: |r, c| match r.lid {
+                Some(lid) => c.number((lid.to_string(), Role::Text)),
+                None => c.text(c.look.glyphs.unknown, Role::Label),
+            },
+            want: None,
+        },
+        Column {
+            title: "State",
+            min: 6,
+            max: 6,
+            right: false,
+            rank: 3,
+            descending: false,
+            cmp: |a, b| a.state.cmp(&b.state),
+            draw: draw_state,
+            want: None,
+        },
+        Column {
+            title: "Physical",
+            min: 9,
+            max: 12,
+            right: false,
+            rank: 11,
+            descending: false,
+            cmp: |a, b| a.phys.cmp(&b.phys),
+            draw: |r, c| match r.phys {
+                Some(code) => c.text(
+                    phys_word(code),
+                    if r.stale { Role::Stale } else { Role::Label },
+                ),
+                None => c.text(c.look.glyphs.unknown, Role::Label),
+            },
+            want: Some(|r, look| r.phys.map_or(0, |p| width(phys_word(p), look))),
+        },
+        Column {
+            title: "Link",
+            min: 8,
+            max: 9,
+            right: false,
+            rank: 6,
+            descending: true,
+            cmp: |a, b| by_f64(link_rate(a), link_rate(b)),
+            draw: |r, c| {
+                let (Some(w), Some(s)) = (r.width, r.speed) else {
+                    return;
+                };
+                let role = match r.flags.below_best {
+                    true => Role::Warn,
+                    false => Role::Text,
+                };
+                c.text(&format!("{w} {s}"), role);
+            },
+            want: None,
+        },
+        Column {
+            title: "Peer[port]",
+            min: 14,
+            max: 64,
+            right: false,
+            rank: 5,
+            descending: false,
+            cmp: |a, b| by_peer(a.peer.as_ref(), b.peer.as_ref()),
+            draw: |r, c| draw_peer(r.peer.as_ref(), c),
+            want: Some(|r, look| want_peer(r.peer.as_ref(), look)),
+        },
+        Column {
+            title: "Errors",
+            min: 7,
+            max: 7,
+            right: true,
+            rank: 4,
+            descending: true,
+            cmp: |a, b| a.errors.get().cmp(&b.errors.get()),
+            draw: |r, c| {
+                let role = match r.errors.get() {
+                    Some(0) => Role::Label,
+                    _ => Role::Warn,
+                };
+                c.number(num(r.errors, c.look, role, count));
+            },
+            want: None,
+        },
+        Column {
+            title: "Flags",
+            min: 11,
+            max: 44,
+            right: false,
+            rank: 2,
+            descending: true,
+            cmp: |a, b| a.flags.cmp(&b.flags),
+            draw: draw_flags,
+            want: Some(want_flags),
+        },
+        Column {
+            title: "Err/s",
+            min: 6,
+            max: 6,
+            right: true,
+            rank: 7,
+            descending: true,
+            cmp: |a, b| by_f64(a.errors_per_s.get(), b.errors_per_s.get()),
+            draw: |r, c| {
+                let role = match r.errors_per_s.get() {
+                    Some(v) if v > 0.0 => Role::Warn,
+                    _ => Role::Label,
+                };
+                c.number(num(r.errors_per_s, c.look, role, si));
+            },
+            want: None,
+        },
+        Column {
+            title: "Age",
+            min: 6,
+            max: 6,
+            right: true,
+            // While something is stale, that is worth more than most.
+            rank: if stale { 3 } else { 12 },
+            descending: true,
+            cmp: |a, b| a.age.cmp(&b.age),
+            draw: |r, c| draw_age(r.age, r.stale, c),
+            want: None,
+        },
+    ]
+}
+
+/// True if the row passes the filter.
+pub fn matches(row: &PortRow<'_>, filter: &Filter) -> bool {
+    if filter.is_empty() {
+        return true;
+    }
+    let mut texts = vec![row.name, kind_word(row)];
+    texts.extend(row.state.map(state_word));
+    texts.extend(row.phys.map(phys_word));
+    texts.extend(flag_words(row.flags).map(|(w, _)| w));
+    if row.stale {
+        texts.push("stale");
+    }
+    let link = match (row.width, row.speed) {
+        (Some(w), Some(s)) => format!("{w} {s}"),
+        _ => String::new(),
+    };
+    texts.push(&link);
+    let mut numbers = vec![u32::from(row.key.port)];
+    numbers.extend(row.lid.map(u32::from));
+    let mut guids = vec![row.key.node.guid.0];
+    if let Some(peer) = &row.peer {
+        texts.push(peer.name);
+        guids.push(peer.key.node.guid.0);
+    }
+    filter.matches(&Subject {
+        texts: &texts,
+        numbers: &numbers,
+        guids: &guids,
+    })
+}
+
+fn kind_word(row: &PortRow<'_>) -> &'static str {
+    use crate::fabric::NodeKind;
+    match row.kind {
+        NodeKind::Unknown => "unknown",
+        NodeKind::Ca => "CA adapter",
+        NodeKind::Switch => "SW switch",
+        NodeKind::Router => "RT router",
+    }
+}

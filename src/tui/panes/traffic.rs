@@ -1,0 +1,355 @@
+//! The Traffic pane: rates of every link against what it can carry, and the fabric's totals.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+
+use super::{by_peer, by_place, draw_age, draw_peer, want_peer};
+use crate::model::Num;
+use crate::model::view::{TotalsView, TrafficRow};
+use crate::tui::filter::{Filter, Subject};
+use crate::tui::pack::pack;
+use crate::tui::table::{Cell, Column, RowKey, by_f64};
+use crate::tui::text::{grouped, num, percent, si, width};
+use crate::tui::theme::{Look, Role};
+
+/// Column that sorts at first: the fullest on top.
+pub const FIRST_SORT: usize = 5;
+
+/// Which row it is.
+pub fn key(row: &TrafficRow<'_>) -> RowKey {
+    RowKey::Port(row.key)
+}
+
+/// The fuller direction: its share, its name and role.
+fn fuller(row: &TrafficRow<'_>) -> (Num<f64>, &'static str, Role) {
+    let (tx, rx) = (row.tx_share(), row.rx_share());
+    if by_f64(rx.get(), tx.get()).is_gt() {
+        (rx, "rx", Role::Rx)
+    } else {
+        (tx, "tx", Role::Tx)
+    }
+}
+
+/// Full is worth a look: a link at its limit makes others wait.
+fn share_role(share: f64) -> Role {
+    if share >= 0.9 { Role::Warn } else { Role::Text }
+}
+
+fn draw_share(share: Num<f64>, direction: &str, bar: Role, cell: &mut Cell<'_>) {
+    let tail = if direction.is_empty() { 5 } else { 8 };
+    let room = cell.width.saturating_sub(tail);
+    if let Some(v) = share.get() {
+        cell.bar(0, room, v, bar);
+    }
+    let (text, role) = num(share, cell.look, Role::Text, percent);
+    let role = match share {
+        Num::Is(v) => share_role(v),
+        _ => role,
+    };
+    let text = super::pad_left(&text, 5, cell.look);
+    let direction = match share.get() {
+        Some(v) if v > 0.0 && !direction.is_empty() => format!(" {direction}"),
+        _ => String::new(),
+    };
+    cell.from(room)
+        .spans(&[(&text, role), (&direction, Role::Label)]);
+}
+
+fn rate(n: Num<f64>, cell: &mut Cell<'_>) {
+    let role = match n.get() {
+        Some(0.0) => Role::Label,
+        _ => Role::Text,
+    };
+    cell.number(num(n, cell.look, role, si));
+}
+
+/// `values` in at most `room` bins, each the greatest of its samples.
+fn binned(values: &[f32], room: usize) -> Vec<f32> {
+    if room == 0 || values.len() <= room {
+        return values.to_vec();
+    }
+    (0..room)
+        .map(|i| {
+            let (from, to) = (i * values.len() / room, (i + 1) * values.len() / room);
+            // f32::max ignores NaN, as it should.
+            values
+                .get(from..to)
+                .unwrap_or_default()
+                .iter()
+                .fold(f32::NAN, |a, &b| a.max(b))
+        })
+        .collect()
+}
+
+/// The columns.
+pub fn columns<'m>(stale: bool) -> Vec<Column<TrafficRow<'m>>> {
+    vec![
+        Column {
+            title: "Node",
+            min: 12,
+            max: 64,
+            right: false,
+            rank: 0,
+            descending: false,
+            cmp: |a, b| by_place((a.name, a.key.port), (b.name, b.key.port)),
+            draw: |r, c| c.text(r.name, Role::Text),
+            want: Some(|r, look| width(r.name, look)),
+        },
+        Column {
+            title: "Port",
+            min: 4,
+            max: 4,
+            right: true,
+            rank: 1,
+            descending: false,
+            cmp: |a, b| a.key.port.cmp(&b.key.port),
+            draw: |r, c| c.number((r.key.port.to_string(), Role::Text)),
+            want: None,
+        },
+        Column {
+            title: "Peer[port]",
+            min: 13,
+            max: 64,
+            right: false,
+            rank: 6,
+            descending: false,
+            cmp: |a, b| by_peer(a.peer.as_ref(), b.peer.as_ref()),
+            draw: |r, c| draw_peer(r.peer.as_ref(), c),
+            want: Some(|r, look| want_peer(r.peer.as_ref(), look)),
+        },
+        Column {
+            title: "TX bit/s",
+            min: 8,
+            max: 8,
+            right: true,
+            rank: 3,
+            descending: true,
+            cmp: |a, b| by_f64(a.tx_bps.get(), b.tx_bps.get()),
+            draw: |r, c| rate(r.tx_bps, c),
+            want: None,
+        },
+        Column {
+            title: "RX bit/s",
+            min: 8,
+            max: 8,
+            right: true,
+            rank: 4,
+            descending: true,
+            cmp: |a, b| by_f64(a.rx_bps.get(), b.rx_bps.get()),
+            draw: |r, c| rate(r.rx_bps, c),
+            want: None,
+        },
+        Column {
+            title: "Used",
+            min: 13,
+            max: 18,
+            right: false,
+            rank: 2,
+            descending: true,
+            cmp: |a, b| by_f64(fuller(a).0.get(), fuller(b).0.get()),
+            draw: |r, c| {
+                let (share, direction, role) = fuller(r);
+                draw_share(share, direction, role, c);
+            },
+            want: None,
+        },
+        Column {
+            title: "TX used",
+            min: 11,
+            max: 21,
+            right: false,
+            rank: 10,
+            descending: true,
+            cmp: |a, b| by_f64(a.tx_share().get(), b.tx_share().get()),
+            draw: |r, c| draw_share(r.tx_share(), "", Role::Tx, c),
+            want: None,
+        },
+        Column {
+            title: "RX used",
+            min: 11,
+            max: 21,
+            right: false,
+            rank: 11,
+            descending: true,
+            cmp: |a, b| by_f64(a.rx_share().get(), b.rx_share().get()),
+            draw: |r, c| draw_share(r.rx_share(), "", Role::Rx, c),
+            want: None,
+        },
+        Column {
+            title: "TX pkt/s",
+            min: 8,
+            max: 8,
+            right: true,
+            rank: 8,
+            descending: true,
+            cmp: |a, b| by_f64(a.tx_pps.get(), b.tx_pps.get()),
+            draw: |r, c| rate(r.tx_pps, c),
+            want: None,
+        },
+        Column {
+            title: "RX pkt/s",
+            min: 8,
+            max: 8,
+            right: true,
+            rank: 9,
+            descending: true,
+            cmp: |a, b| by_f64(a.rx_pps.get(), b.rx_pps.get()),
+            draw: |r, c| rate(r.rx_pps, c),
+            want: None,
+        },
+        Column {
+            title: "Wait",
+            min: 5,
+            max: 5,
+            right: true,
+            rank: 5,
+            descending: true,
+            cmp: |a, b| by_f64(a.wait.get(), b.wait.get()),
+            draw: |r, c| {
+                let role = match r.wait.get() {
+                    Some(v) if v >= 0.1 => Role::Warn,
+                    Some(0.0) => Role::Label,
+                    _ => Role::Text,
+                };
+                c.number(num(r.wait, c.look, role, percent));
+            },
+            want: None,
+        },
+        Column {
+            title: "Link bit/s",
+            min: 10,
+            max: 10,
+            right: true,
+            rank: 12,
+            descending: true,
+            cmp: |a, b| by_f64(a.capacity_bps, b.capacity_bps),
+            draw: |r, c| match r.capacity_bps {
+                Some(v) => c.number((si(v), Role::Label)),
+                None => c.text(c.look.glyphs.unknown, Role::Label),
+            },
+            want: None,
+        },
+        Column {
+            title: "Last 2 min",
+            min: 10,
+            max: 24,
+            right: false,
+            rank: 7,
+            descending: true,
+            cmp: |a, b| {
+                let peak = |r: &TrafficRow<'_>| r.history.iter().copied().fold(f32::NAN, f32::max);
+                by_f64(Some(f64::from(peak(a))), Some(f64::from(peak(b))))
+            },
+            draw: |r, c| {
+                let values = binned(&r.history, usize::from(c.width));
+                c.spark(&values, Role::Spark);
+            },
+            want: None,
+        },
+        Column {
+            title: "Age",
+            min: 6,
+            max: 6,
+            right: true,
+            rank: if stale { 2 } else { 13 },
+            descending: true,
+            cmp: |a, b| a.age.cmp(&b.age),
+            draw: |r, c| draw_age(r.age, r.stale, c),
+            want: None,
+        },
+    ]
+}
+
+/// True if the row passes the filter.
+pub fn matches(row: &TrafficRow<'_>, filter: &Filter) -> bool {
+    if filter.is_empty() {
+        return true;
+    }
+    let mut texts = vec![row.name];
+    let mut guids = vec![row.key.node.guid.0];
+    if row.stale {
+        texts.push("stale");
+    }
+    if let Some(peer) = &row.peer {
+        texts.push(peer.name);
+        guids.push(peer.key.node.guid.0);
+    }
+    filter.matches(&Subject {
+        texts: &texts,
+        numbers: &[u32::from(row.key.port)],
+        guids: &guids,
+    })
+}
+
+/// Draws the fabric's totals in one line.
+pub fn draw_totals(
+    area: Rect,
+    buf: &mut Buffer,
+    totals: &TotalsView,
+    busiest_name: Option<&str>,
+    look: &Look,
+) {
+    let rate = |n: Num<f64>, unit: &str| {
+        let (text, role) = num(n, look, Role::Text, si);
+        (format!("{text}{unit}"), role)
+    };
+    let busiest = match (totals.busiest_port, busiest_name) {
+        (Some(key), Some(name)) => format!(" {name}[{}]", key.port),
+        _ => String::new(),
+    };
+    let (share, share_role) = num(totals.busiest, look, Role::Text, percent);
+    let (counted, of) = totals.counted;
+    let label = |t: &str| (t.to_owned(), Role::Label);
+    pack(
+        buf,
+        area,
+        Style::new(),
+        look,
+        vec![
+            (0, vec![label("In "), rate(totals.injected_bps, "bit/s")]),
+            (1, vec![label("Out "), rate(totals.delivered_bps, "bit/s")]),
+            (3, vec![rate(totals.injected_pps, "pkt/s"), label(" in")]),
+            (5, vec![rate(totals.delivered_pps, "pkt/s"), label(" out")]),
+            (
+                2,
+                vec![
+                    label("Busiest "),
+                    (share, share_role),
+                    (busiest, Role::Text),
+                ],
+            ),
+            (
+                // A sum over a part of the fabric must say so.
+                if counted < of { 1 } else { 4 },
+                vec![(
+                    format!(
+                        "{} of {} adapter ports",
+                        grouped(counted as u64),
+                        grouped(of as u64)
+                    ),
+                    if counted < of {
+                        Role::Warn
+                    } else {
+                        Role::Label
+                    },
+                )],
+            ),
+        ],
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bins_keep_the_peaks_and_the_gaps() {
+        let nan = f32::NAN;
+        let got = binned(&[0.1, 0.9, nan, nan, 0.3, nan], 3);
+        assert_eq!(got.first(), Some(&0.9));
+        assert!(got.get(1).is_some_and(|v| v.is_nan()));
+        assert_eq!(got.get(2), Some(&0.3));
+        assert_eq!(binned(&[0.5], 10), [0.5]);
+    }
+}

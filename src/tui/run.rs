@@ -1,0 +1,300 @@
+//! The loop: batches into the model, keys into the screen, frames out, and every way to end.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, after, never, select};
+use crossterm::event::{Event, KeyEventKind};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGWINCH};
+
+use super::app::{Act, App};
+use super::guard::{self, Guard};
+use super::input::{self, Control, Inputs};
+use super::output::Output;
+use super::{Error, Exit, Mode, Options, Source};
+use crate::command::Command;
+use crate::event::SharedBatch;
+use crate::model::Model;
+
+/// The least time between two frames that a key asked for.
+const INPUT_GAP: Duration = Duration::from_millis(100);
+/// How often a frame is tried again while the terminal takes none.
+const RETRY: Duration = Duration::from_millis(50);
+/// How often ages are looked at.
+const TICK: Duration = Duration::from_secs(1);
+/// The longest that batches are folded before keys are looked at.
+const FOLD: Duration = Duration::from_millis(30);
+/// How long the engine may take to withdraw its subscription at the end.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// Runs the console until it is left.
+///
+/// # Errors
+/// Standard output is no terminal, the terminal went away, a signal ended the program, a thread
+/// panicked, or the session ended by itself.
+pub fn run(source: Source, mode: Mode, options: Options) -> Result<Exit, Error> {
+    if !rustix::termios::isatty(rustix::stdio::stdout()) {
+        return Err(Error::NotATerminal);
+    }
+    let inputs = input::listen()?;
+    let guard = Guard::new(inputs.alarm.clone())?;
+    let output = Output::start(inputs.alarm.clone())?;
+    let mut console = Console {
+        app: App::new(mode.kind(), options.look, options.clock.clone()),
+        model: Model::new(),
+        batches: source.batches,
+        clock: source.clock,
+        mode,
+        refresh: options.refresh,
+        can_suspend: options.can_suspend,
+        guard,
+        output,
+        due: Some(Instant::now()),
+        last_frame: None,
+    };
+    let end = console.run(&inputs);
+    console.guard.leave();
+    if end.is_ok() {
+        console.farewell();
+    }
+    end
+}
+
+struct Console {
+    app: App<Model>,
+    model: Model,
+    batches: Receiver<SharedBatch>,
+    clock: Box<dyn Fn() -> crate::port::Stamp>,
+    mode: Mode,
+    refresh: Duration,
+    can_suspend: bool,
+    guard: Guard,
+    output: Output,
+    /// When the next frame is to be drawn, if one is.
+    due: Option<Instant>,
+    last_frame: Option<Instant>,
+}
+
+impl Console {
+    fn run(&mut self, inputs: &Inputs) -> Result<Exit, Error> {
+        let mut tick = Instant::now() + TICK;
+        loop {
+            let now = Instant::now();
+            if now >= tick {
+                tick = now + TICK;
+                self.want_frame(self.refresh);
+            }
+            if self.due.is_some_and(|due| due <= now) {
+                self.frame()?;
+            }
+            let wake = self.due.map_or(tick, |due| due.min(tick));
+            let timeout = after(wake.saturating_duration_since(Instant::now()));
+            select! {
+                recv(inputs.control) -> control => if let Ok(control) = control {
+                    self.control(control)?;
+                },
+                recv(inputs.events) -> event => match event {
+                    Ok(event) => {
+                        if let Some(exit) = self.event(&event)? {
+                            return Ok(exit);
+                        }
+                        while let Ok(event) = inputs.events.try_recv() {
+                            if let Some(exit) = self.event(&event)? {
+                                return Ok(exit);
+                            }
+                        }
+                    }
+                    Err(_) => return Err(Error::HungUp),
+                },
+                recv(self.batches) -> batch => match batch {
+                    Ok(batch) => self.fold(&batch),
+                    Err(_) => self.stream_ended()?,
+                },
+                recv(timeout) -> _ => {}
+            }
+        }
+    }
+
+    /// Asks for a frame, at least `gap` after the last one.
+    fn want_frame(&mut self, gap: Duration) {
+        let now = Instant::now();
+        let at = self.last_frame.map_or(now, |last| (last + gap).max(now));
+        self.due = Some(self.due.map_or(at, |due| due.min(at)));
+    }
+
+    fn frame(&mut self) -> Result<(), Error> {
+        let now = Instant::now();
+        if self.output.is_busy() {
+            self.due = Some(now + RETRY);
+            return Ok(());
+        }
+        self.due = None;
+        self.last_frame = Some(now);
+        let (width, height) = size();
+        let mut buf = Buffer::empty(Rect::new(0, 0, width, height));
+        let stamp = (self.clock)().max(self.model.last());
+        self.app.badge = self.mode.badge();
+        self.app.draw(&self.model, stamp, &mut buf);
+        self.output.show(buf)?;
+        Ok(())
+    }
+
+    fn fold(&mut self, batch: &SharedBatch) {
+        let before = self.model.revision();
+        let until = Instant::now() + FOLD;
+        for event in &batch.events {
+            self.model.apply(event);
+        }
+        while Instant::now() < until {
+            let Ok(batch) = self.batches.try_recv() else {
+                break;
+            };
+            for event in &batch.events {
+                self.model.apply(event);
+            }
+        }
+        if self.model.revision() != before {
+            self.want_frame(self.refresh);
+        }
+    }
+
+    fn stream_ended(&mut self) -> Result<(), Error> {
+        self.batches = never();
+        if let Some(message) = guard::panicked() {
+            return Err(Error::Panicked(message));
+        }
+        if matches!(self.mode, Mode::Live(_)) {
+            let why = self.model.closed().unwrap_or("the engine stopped");
+            return Err(Error::Ended(why.to_owned()));
+        }
+        self.want_frame(self.refresh);
+        Ok(())
+    }
+
+    fn event(&mut self, event: &Event) -> Result<Option<Exit>, Error> {
+        let now = (self.clock)().max(self.model.last());
+        match event {
+            Event::Key(key) if key.kind != KeyEventKind::Release => {
+                let act = self.app.key(key, &self.model, now);
+                self.want_frame(INPUT_GAP);
+                match act {
+                    None => {}
+                    Some(Act::Quit) => return Ok(Some(Exit::Quit)),
+                    Some(Act::Suspend) => self.ask_to_stop(),
+                    Some(Act::Redraw) => self.output.forget(),
+                    Some(Act::Copy) => self.copy()?,
+                    Some(Act::Send(command)) => {
+                        if let Mode::Live(send) = &self.mode {
+                            send(command);
+                        }
+                    }
+                    Some(Act::Play(cmd)) => {
+                        if let Mode::Replay(player) = &mut self.mode {
+                            player.act(cmd);
+                        }
+                    }
+                }
+            }
+            Event::Paste(text) => {
+                self.app.paste(text);
+                self.want_frame(INPUT_GAP);
+            }
+            Event::Resize(..) => self.want_frame(INPUT_GAP),
+            _ => {}
+        }
+        Ok(None)
+    }
+
+    fn copy(&mut self) -> Result<(), Error> {
+        let text = self.app.selected_text(self.output.shown());
+        match text {
+            Some(text) if !self.output.is_busy() => {
+                self.output.copy(&text)?;
+                self.app.say("Sent to the terminal's clipboard.");
+            }
+            _ => self.app.say("Nothing to copy."),
+        }
+        Ok(())
+    }
+
+    fn control(&mut self, control: Control) -> Result<(), Error> {
+        match control {
+            Control::HungUp => Err(Error::HungUp),
+            Control::Panicked => Err(Error::Panicked(guard::panicked().unwrap_or_default())),
+            Control::Signal(signal @ (SIGTERM | SIGHUP | SIGINT | SIGQUIT)) => {
+                Err(Error::Signal(signal))
+            }
+            Control::Signal(SIGTSTP) => self.stop(),
+            Control::Signal(SIGCONT) => {
+                // Whoever stopped us may have changed the terminal since.
+                self.guard.leave();
+                self.resume()
+            }
+            Control::Signal(SIGWINCH) => {
+                self.want_frame(INPUT_GAP);
+                Ok(())
+            }
+            Control::Signal(_) => Ok(()),
+        }
+    }
+
+    /// The key for suspending stops the whole job, as the terminal would.
+    fn ask_to_stop(&mut self) {
+        // A session's leader has no shell to come back from.
+        let alone = rustix::process::getsid(None).ok() == Some(rustix::process::getpid());
+        if !self.can_suspend || alone {
+            self.app.say("There is no shell to go back to.");
+        } else {
+            let _ = rustix::process::kill_current_process_group(rustix::process::Signal::TSTP);
+        }
+    }
+
+    fn stop(&mut self) -> Result<(), Error> {
+        if !self.can_suspend {
+            return Ok(());
+        }
+        self.guard.leave();
+        signal_hook::low_level::emulate_default_handler(SIGTSTP).map_err(Error::Io)?;
+        self.resume()
+    }
+
+    fn resume(&mut self) -> Result<(), Error> {
+        self.guard.enter()?;
+        self.output.forget();
+        self.due = Some(Instant::now());
+        Ok(())
+    }
+
+    /// Lets the engine withdraw what it asked of the fabric. The terminal is given back before.
+    fn farewell(&mut self) {
+        let Mode::Live(send) = &self.mode else { return };
+        send(Command::Quit);
+        let until = Instant::now() + FAREWELL;
+        loop {
+            match self.batches.recv_deadline(until) {
+                Ok(_) => {}
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+}
+
+/// The terminal's size; 80×24 where it does not say.
+fn size() -> (u16, u16) {
+    let or = |n: u16, else_: u16, most: u16| if n == 0 { else_ } else { n.min(most) };
+    match rustix::termios::tcgetwinsize(rustix::stdio::stdout()) {
+        Ok(size) => (or(size.ws_col, 80, 1000), or(size.ws_row, 24, 1000)),
+        Err(_) => (80, 24),
+    }
+}
+
+impl From<io::Error> for Error {
+    fn from(e: io::Error) -> Error {
+        match e.raw_os_error() {
+            Some(libc::EIO | libc::EPIPE) => Error::HungUp,
+            _ => Error::Io(e),
+        }
+    }
+}
