@@ -13,7 +13,6 @@ use crate::port::{MadPort, UmadPort};
 use crate::sim::ibsim::IbsimPort;
 use crate::sim::{self, SimOptions, SimPort};
 
-
 /// Where a name map is looked for when none is named.
 const NAME_MAPS: [&str; 2] = ["/etc/rdma/ib-node-name-map", "/etc/opensm/ib-node-name-map"];
 

@@ -142,7 +142,8 @@ pub static ASCII: Glyphs = Glyphs {
 /// Colours and glyphs together.
 #[derive(Clone, Copy, Debug)]
 pub struct Look {
-    depth: Depth,
+    /// How many colours.
+    pub depth: Depth,
     light: bool,
     /// The characters to draw with.
     pub glyphs: &'static Glyphs,
@@ -168,17 +169,6 @@ impl Look {
     pub const fn in_ascii(mut self) -> Look {
         self.glyphs = &ASCII;
         self
-    }
-
-    /// The same in another depth.
-    pub const fn with_depth(mut self, depth: Depth) -> Look {
-        self.depth = depth;
-        self
-    }
-
-    /// How many colours it uses.
-    pub const fn depth(&self) -> Depth {
-        self.depth
     }
 
     /// What the environment says of the terminal: `NO_COLOR`, `COLORTERM`, `TERM`, `COLORFGBG`
@@ -410,7 +400,7 @@ mod tests {
 
     #[test]
     fn the_environment_chooses_the_step_of_the_ladder() {
-        let depth = |vars: &[(&str, &str)]| look(vars).depth();
+        let depth = |vars: &[(&str, &str)]| look(vars).depth;
         assert_eq!(
             depth(&[("TERM", "xterm-256color"), ("COLORTERM", "truecolor")]),
             Depth::True
