@@ -19,7 +19,7 @@ use crate::record;
 use crate::report::{self, Format};
 
 /// Batches that may wait for the model, and for the encoder.
-const QUEUE: usize = 1024;
+pub const QUEUE: usize = 1024;
 
 /// How long ending a session may take before it is given up.
 const GRACE: Duration = Duration::from_secs(5);
@@ -263,7 +263,7 @@ fn in_virtual_time(
 }
 
 /// Starts the recorder.
-fn start_recording(
+pub fn start_recording(
     common: &Common,
     path: &Path,
 ) -> Result<(Sender<SharedBatch>, record::Handle), Failure> {
