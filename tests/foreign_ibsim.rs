@@ -16,8 +16,8 @@ use common::fabric::FatTree;
 use common::foreign::{DIAGS, IBSIM, Need, OPENSM, main as run, trial};
 use common::ibsim::{IbsimFabric, Options, PATIENCE, dotted, text_of, wait_for};
 use fabtop::mad::{
-    Attribute, InformInfo, Mad, Method, MgmtClass, NodeDescription, NodeInfo, PathRecord,
-    PortCounters, PortInfo, ReportedNotice, SmInfo, SmState, component,
+    Attribute, ClassPortInfo, InformInfo, Mad, Method, MgmtClass, NodeDescription, NodeInfo,
+    PathRecord, PortCounters, PortInfo, ReportedNotice, SmInfo, SmState, component,
 };
 use fabtop::port::{Address, Agent, Arrival, MadPort, Outgoing, PortError, Source, Stamp};
 use fabtop::sim::ibsim::{IbsimPort, Server};
@@ -34,6 +34,7 @@ fn main() -> ExitCode {
         trial("more_than_256_in_flight_is_refused", &[IBSIM], window),
         trial("many_in_flight_all_answered", &[IBSIM], many),
         trial("get_sminfo_reaches_the_issm_client", &all, sm_info),
+        trial("opensm_survives_unknown_counters", &all, survival),
         trial("trap_128_arrives_as_report", &all, reports),
         trial("no_server_is_told", &[], no_server),
         trial("unknown_node_is_told", &[IBSIM], no_node),
@@ -340,6 +341,27 @@ fn sm_info() {
         let guid = format!("sm guid {:#x}, activity count 9", local.port_guid);
         assert!(text.contains(&guid), "{text}");
     }
+}
+
+/// PortSamplesControl of the port where opensm runs: ibsim would hand it to opensm's preloaded
+/// library, which crashes on it.
+fn survival() {
+    let fabric = small(true);
+    let mut client = Client::new(fabric.attach(&FatTree::host(11), false));
+    let sa = client.sa();
+    let tid = client.send(sa, Mad::perf_port(0x10, 1, 0), 60_000);
+    let back = client.await_arrival("the MAD's return", |_| true);
+    let Arrival::Unanswered {
+        tid: t,
+        class,
+        errno,
+    } = back
+    else {
+        panic!("{back:?}");
+    };
+    assert_eq!((t, class, errno), (tid, 0x04, 110));
+    // The SA still answers.
+    client.ask(sa, Mad::sa(Method::Get, ClassPortInfo::ID, 0, 0, 0));
 }
 
 /// The subscription to notices at opensm's SA; opensm forwards the switch's trap 128 as a Report

@@ -13,7 +13,6 @@ use crate::port::{MadPort, UmadPort};
 use crate::sim::ibsim::IbsimPort;
 use crate::sim::{self, SimOptions, SimPort};
 
-
 /// Where a name map is looked for when none is named.
 const NAME_MAPS: [&str; 2] = ["/etc/rdma/ib-node-name-map", "/etc/opensm/ib-node-name-map"];
 
@@ -37,8 +36,43 @@ pub fn open(common: &Common) -> Result<Box<dyn MadPort>, Failure> {
         .map_err(|error| Failure::Trouble(error.to_string()))
 }
 
-fn simulator(_: &Common, _: Option<&Path>) -> Result<Box<dyn MadPort>, Failure> {
-    Err(Failure::Trouble("no simulator yet".into()))
+fn simulator(common: &Common, file: Option<&Path>) -> Result<Box<dyn MadPort>, Failure> {
+    let mut options = SimOptions {
+        seed: common.seed,
+        ..SimOptions::default()
+    };
+    let fabric = match file {
+        None => sim::default_fabric(),
+        Some(path) => {
+            let text = fs::read(path).map_err(|error| {
+                Failure::Usage(format!(
+                    "cannot read the topology file {}: {error}; name an ibsim or ibnetdiscover \
+                     topology, or give --sim without a file",
+                    path.display()
+                ))
+            })?;
+            let (fabric, problems) = sim::netfile::parse(&String::from_utf8_lossy(&text));
+            for problem in &problems {
+                complain(&format!(
+                    "{}:{}: {}",
+                    path.display(),
+                    problem.line,
+                    problem.why
+                ));
+            }
+            if fabric.nodes.is_empty() {
+                return Err(Failure::Usage(format!(
+                    "{} holds no node: name an ibsim or ibnetdiscover topology file",
+                    path.display()
+                )));
+            }
+            options.faults = sim::Faults::None;
+            fabric
+        }
+    };
+    SimPort::new(fabric, options)
+        .map(|port| Box::new(port) as Box<dyn MadPort>)
+        .map_err(|error| Failure::Usage(error.to_string()))
 }
 
 /// The settings, with the name map read.

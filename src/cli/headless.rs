@@ -19,7 +19,7 @@ use crate::record;
 use crate::report::{self, Format};
 
 /// Batches that may wait for the model, and for the encoder.
-const QUEUE: usize = 1024;
+pub const QUEUE: usize = 1024;
 
 /// How long ending a session may take before it is given up.
 const GRACE: Duration = Duration::from_secs(5);
@@ -71,7 +71,11 @@ impl Stop {
 
 /// `fabtop report`.
 pub fn report(common: &Common, args: &ReportArgs) -> Result<(), Failure> {
-    let format = if args.json { Format::Json } else { Format::Text };
+    let format = if args.json {
+        Format::Json
+    } else {
+        Format::Text
+    };
     if args.format.is_some() && args.kind != ReportKind::Topology {
         return Err(Failure::Usage(
             "--format belongs to `report topology`; use --json for JSON".into(),
@@ -162,7 +166,9 @@ fn collect(common: &Common, args: &ReportArgs) -> Result<(Model, Option<i32>), F
     };
     if let Some(recording) = recording {
         if let Some(error) = recording.finish().error {
-            return Err(Failure::Trouble(format!("the recording stopped early: {error}")));
+            return Err(Failure::Trouble(format!(
+                "the recording stopped early: {error}"
+            )));
         }
     }
     outcome
@@ -257,7 +263,7 @@ fn in_virtual_time(
 }
 
 /// Starts the recorder.
-fn start_recording(
+pub fn start_recording(
     common: &Common,
     path: &Path,
 ) -> Result<(Sender<SharedBatch>, record::Handle), Failure> {

@@ -3,6 +3,7 @@
 //! This room must hold no logic of its own: it opens what the command names, connects the rooms,
 //! and turns their outcome into an exit code.
 
+mod console;
 mod fabric;
 mod headless;
 mod signals;
@@ -52,7 +53,7 @@ pub fn run() -> ExitCode {
         }
     };
     let outcome = match &cli.command {
-        None => Err(Failure::Usage("no console yet".into())),
+        None => console::live(&cli),
         Some(Command::Report(report)) => headless::report(&cli.common, report),
     };
     match outcome {

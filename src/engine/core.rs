@@ -429,6 +429,15 @@ impl Core {
         if self.gone.is_some() || self.closing.is_some() {
             return;
         }
+        if port.pkey_limited && old.as_ref().is_none_or(|old| !old.pkey_limited) {
+            self.note(
+                Severity::Warning,
+                None,
+                "this port has only the limited key of the default partition: counters are \
+                 read from switches only, since hosts would count a P_Key violation"
+                    .into(),
+            );
+        }
         let Some(old) = old else {
             if self.has_agent(Agent::SmpDirected) {
                 self.loops.discover_at(self.now);

@@ -542,11 +542,13 @@ impl Topology {
     }
 
     fn link(&mut self, a: PortKey, b: PortKey, changes: &mut Changes) {
+        let mut lost = false;
         for (end, other) in [(a, b), (b, a)] {
             if let Some(old) = self.port(end).and_then(|p| p.peer)
                 && old != other
             {
-                self.unlink(end, old, changes);
+                self.part(end, old, changes);
+                lost = true;
             }
         }
         let mut fresh = false;
@@ -559,9 +561,18 @@ impl Topology {
         if fresh {
             changes.list.push(Change::LinkFound(a, b));
         }
+        // Only now: the new link may be the only one that leads to the node that answered.
+        if lost {
+            self.settle(changes);
+        }
     }
 
     fn unlink(&mut self, a: PortKey, b: PortKey, changes: &mut Changes) {
+        self.part(a, b, changes);
+        self.settle(changes);
+    }
+
+    fn part(&mut self, a: PortKey, b: PortKey, changes: &mut Changes) {
         for (end, other) in [(a, b), (b, a)] {
             if let Some(port) = self.port_mut(end)
                 && port.peer == Some(other)
@@ -571,7 +582,6 @@ impl Topology {
             }
         }
         changes.list.push(Change::LinkLost(a, b));
-        self.settle(changes);
     }
 
     /// After a link went: finds nodes that no link leads to any more, and new routes to nodes

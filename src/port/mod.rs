@@ -400,10 +400,10 @@ pub trait MadPort: Send {
     }
 
     /// Waits until `recv` may have something, `waker` is woken, or `timeout` passes. Returns
-    /// early without cause now and then.
+    /// early without cause now and then. A port that is gone waits for the other two.
     ///
     /// # Errors
-    /// [`PortError::Gone`] if the device was removed.
+    /// [`PortError::Gone`] if the device was removed meanwhile.
     fn wait(&mut self, waker: &Waker, timeout: Duration) -> Result<(), PortError> {
         // A port without a descriptor has nothing to wait for but its due time.
         let waited = ::umad::wait(&[], Some(waker), Some(timeout));

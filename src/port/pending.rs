@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::{Arrival, Stamp};
+use crate::mad::{Mad, MgmtClass};
 
 /// Linux's number of ETIMEDOUT.
 const ETIMEDOUT: i32 = 110;
@@ -24,6 +25,15 @@ impl Pending {
     /// What ibsim bears, natively or through its shim: its sockets hold about 166 datagrams each
     /// way, and its one thread stands still on a full one.
     pub const IBSIM_LIMIT: usize = 256;
+
+    /// Whether ibsim may be asked this. It answers some attributes of performance management and
+    /// hands the others to the subnet manager at that port, whose preloaded library crashes on a
+    /// class that its program has not registered, as opensm has not. Elsewhere such a request
+    /// comes back at once, and so it shall here.
+    pub fn ibsim_bears(mad: &Mad) -> bool {
+        let known = matches!(mad.attr_id(), 0x01 | 0x12 | 0x15..=0x1D);
+        mad.class() != MgmtClass::Perf || mad.is_response() || known
+    }
 
     /// At most `limit` requests.
     pub fn new(limit: usize) -> Pending {
@@ -77,6 +87,16 @@ impl Pending {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mad::Method;
+
+    /// PortSamplesControl, which kills opensm under ibsim, and its neighbours.
+    #[test]
+    fn what_ibsim_bears() {
+        let perf = |id| Pending::ibsim_bears(&Mad::perf_port(id, 1, 0));
+        assert!(perf(0x12) && perf(0x1D) && perf(0x01));
+        assert!(!perf(0x10) && !perf(0x1F) && !perf(0x36));
+        assert!(Pending::ibsim_bears(&Mad::smp_lid(Method::Get, 0x33, 1, 0)));
+    }
 
     #[test]
     fn expires_in_order() {

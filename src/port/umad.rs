@@ -371,6 +371,12 @@ impl MadPort for UmadPort {
         if expects && self.pending.as_ref().is_some_and(Pending::is_full) {
             return Err(PortError::WouldBlock);
         }
+        if let Some(pending) = &mut self.pending
+            && !Pending::ibsim_bears(&out.mad)
+        {
+            pending.sent(out.mad.tid_low(), class, now);
+            return Ok(());
+        }
         let timeout = Duration::from_millis(u64::from(out.timeout_ms));
         let reply = match expects {
             true => Reply::within(timeout),

@@ -17,6 +17,7 @@ mod file;
 mod frame;
 mod ledger;
 mod reader;
+pub mod replay;
 mod seek;
 mod wire;
 mod writer;

@@ -135,7 +135,7 @@ impl World {
             })
         };
         let length = view.bytes().len();
-        if length < 36 || length > 256 {
+        if !(36..=256).contains(&length) {
             return refuse("a MAD has 256 bytes");
         }
         let directed = class == MgmtClass::SubnDirected;

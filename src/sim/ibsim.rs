@@ -270,6 +270,10 @@ impl MadPort for IbsimPort {
         if out.timeout_ms > 0 && self.pending.is_full() {
             return Err(PortError::WouldBlock);
         }
+        if !Pending::ibsim_bears(&out.mad) {
+            self.pending.sent(out.mad.tid_low(), class, now);
+            return Ok(());
+        }
         match link.send(&out.addr, &out.mad) {
             Ok(()) => {}
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Err(PortError::WouldBlock),
@@ -336,15 +340,15 @@ impl MadPort for IbsimPort {
     }
 
     fn wait(&mut self, waker: &Waker, timeout: Duration) -> Result<(), PortError> {
-        let Some(link) = &self.link else {
-            return Err(self.gone());
-        };
         if !self.backlog.is_empty() {
             return Ok(());
         }
-        let waited = umad::wait_fd(link.data.as_fd(), Some(waker), Some(timeout));
-        waited.map_err(|e| PortError::Other(e.to_string()))?;
-        Ok(())
+        let waited = match &self.link {
+            Some(link) => umad::wait_fd(link.data.as_fd(), Some(waker), Some(timeout)).map(|_| ()),
+            // Nothing to wait for until it is opened again.
+            None => umad::wait(&[], Some(waker), Some(timeout)).map(|_| ()),
+        };
+        waited.map_err(|e| PortError::Other(e.to_string()))
     }
 
     fn reopen(&mut self) -> Result<(), PortError> {

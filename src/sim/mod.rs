@@ -43,7 +43,7 @@ mod world;
 pub use fabric::{Fabric, NodeSpec, PortSpec};
 pub use generate::{default_fabric, fat_tree};
 pub use options::{Faults, SimOptions, SmAt, Undeliverable};
-pub use port::SimPort;
+pub use port::{Control, SimPort};
 pub use script::{Action, Counter, DefaultFaults, Script, Step};
 pub use world::SimError;
 

@@ -380,10 +380,10 @@ impl World {
     }
 
     fn refuse_pkey(&mut self, landing: Landing) -> Verdict {
-        if let Some(index) = self.port_index(landing.node, landing.port) {
-            if let Some(port) = self.ports.get_mut(index as usize) {
-                port.p_key_violations = port.p_key_violations.saturating_add(1);
-            }
+        if let Some(index) = self.port_index(landing.node, landing.port)
+            && let Some(port) = self.ports.get_mut(index as usize)
+        {
+            port.p_key_violations = port.p_key_violations.saturating_add(1);
         }
         self.send_trap(landing.node, landing.port, 257);
         Verdict::Silence

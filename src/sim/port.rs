@@ -12,6 +12,8 @@ use crate::port::{
     Agent, AgentReport, Arrival, LocalPort, MadPort, Outgoing, PortError, Source, Stamp,
 };
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A port of a simulated fabric.
 ///
@@ -24,6 +26,27 @@ pub struct SimPort {
     world: World,
     ready: VecDeque<Arrival>,
     faults: DefaultFaults,
+    wishes: Arc<Wishes>,
+}
+
+/// What other threads want to happen.
+#[derive(Default)]
+struct Wishes {
+    any: AtomicBool,
+    list: Mutex<Vec<Action>>,
+}
+
+/// Lets things happen in a simulation whose port somebody else holds.
+#[derive(Clone)]
+pub struct Control(Arc<Wishes>);
+
+impl Control {
+    /// Lets something happen at the next call that the port gets.
+    pub fn act(&self, action: Action) {
+        let mut list = self.0.list.lock().unwrap_or_else(PoisonError::into_inner);
+        list.push(action);
+        self.0.any.store(true, Ordering::Release);
+    }
 }
 
 impl SimPort {
@@ -54,6 +77,7 @@ impl SimPort {
             world,
             ready: VecDeque::new(),
             faults: chosen,
+            wishes: Arc::default(),
         })
     }
 
@@ -73,6 +97,11 @@ impl SimPort {
         for step in script.steps {
             self.world.plan(step.at.0, step.action);
         }
+    }
+
+    /// A handle by which to let things happen while the engine holds the port.
+    pub fn control(&self) -> Control {
+        Control(Arc::clone(&self.wishes))
     }
 
     /// The port that we are attached at.
@@ -95,8 +124,24 @@ impl SimPort {
             }
         }
         self.world.now = self.world.now.max(now.0);
+        self.grant();
         if self.world.gone {
             self.ready.clear();
+        }
+    }
+
+    /// Does what [`Control`] handles asked for.
+    fn grant(&mut self) {
+        if !self.wishes.any.swap(false, Ordering::Acquire) {
+            return;
+        }
+        let list = {
+            let mut list = self.wishes.list.lock();
+            let list = list.as_deref_mut();
+            list.map(std::mem::take).unwrap_or_default()
+        };
+        for action in list {
+            self.world.act(action);
         }
     }
 
@@ -188,10 +233,10 @@ impl MadPort for SimPort {
     }
 
     fn recv(&mut self, now: Stamp) -> Result<Option<Arrival>, PortError> {
-        if !self.world.gone {
-            if let Some(arrival) = self.ready.pop_front() {
-                return Ok(Some(arrival));
-            }
+        if !self.world.gone
+            && let Some(arrival) = self.ready.pop_front()
+        {
+            return Ok(Some(arrival));
         }
         while let Some(due) = self.world.take_due(now.0) {
             if let Some(arrival) = self.happen(due) {
@@ -199,6 +244,7 @@ impl MadPort for SimPort {
             }
         }
         self.world.now = self.world.now.max(now.0);
+        self.grant();
         if self.world.gone {
             self.ready.clear();
             return Err(self.gone());
@@ -229,5 +275,10 @@ impl SimPort {
     pub(super) fn lid(&self, key: PortKey) -> u16 {
         let index = self.world.find_port(key).unwrap();
         self.world.ports[index as usize].lid
+    }
+
+    /// The highest LID.
+    pub(super) fn world_top(&self) -> u16 {
+        self.world.routes.top()
     }
 }

@@ -174,10 +174,10 @@ impl World {
         }
         let switch = node.kind == NodeKind::Switch;
         let port = if switch { 0 } else { landing.port };
-        if let Some(index) = self.port_index(landing.node, port) {
-            if let Some(p) = self.ports.get_mut(index as usize) {
-                p.m_key_violations = p.m_key_violations.saturating_add(1);
-            }
+        if let Some(index) = self.port_index(landing.node, port)
+            && let Some(p) = self.ports.get_mut(index as usize)
+        {
+            p.m_key_violations = p.m_key_violations.saturating_add(1);
         }
         self.send_trap(landing.node, port, 256);
         false

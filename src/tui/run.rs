@@ -201,7 +201,7 @@ impl Console {
                 self.app.paste(text);
                 self.want_frame(INPUT_GAP);
             }
-            Event::Resize(..) => self.want_frame(INPUT_GAP),
+            Event::Resize(..) => self.resized(),
             _ => {}
         }
         Ok(None)
@@ -233,11 +233,17 @@ impl Console {
                 self.resume()
             }
             Control::Signal(SIGWINCH) => {
-                self.want_frame(INPUT_GAP);
+                self.resized();
                 Ok(())
             }
             Control::Signal(_) => Ok(()),
         }
+    }
+
+    /// The terminal moved what it showed about, even if it is as large as before by now.
+    fn resized(&mut self) {
+        self.output.forget();
+        self.want_frame(INPUT_GAP);
     }
 
     /// The key for suspending stops the whole job, as the terminal would.

@@ -142,7 +142,8 @@ pub static ASCII: Glyphs = Glyphs {
 /// Colours and glyphs together.
 #[derive(Clone, Copy, Debug)]
 pub struct Look {
-    depth: Depth,
+    /// How many colours.
+    pub depth: Depth,
     light: bool,
     /// The characters to draw with.
     pub glyphs: &'static Glyphs,

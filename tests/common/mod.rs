@@ -10,3 +10,5 @@ pub mod client;
 pub mod fabric;
 pub mod foreign;
 pub mod ibsim;
+pub mod netdiscover;
+pub mod session;

@@ -17,16 +17,16 @@ pub fn print(fabric: &Fabric) -> String {
 }
 
 fn write_fabric(out: &mut String, fabric: &Fabric) -> std::fmt::Result {
-    if let Some((node, port)) = fabric.origin {
-        if let (Some(n), Some(p)) = (fabric.nodes.get(node), fabric.port((node, port))) {
-            writeln!(
-                out,
-                "#\n# Topology file: {}\n#\n# Initiated from node {:016x} port {:016x}",
-                clean(&fabric.name),
-                n.guid,
-                p.guid
-            )?;
-        }
+    if let Some((node, port)) = fabric.origin
+        && let (Some(n), Some(p)) = (fabric.nodes.get(node), fabric.port((node, port)))
+    {
+        writeln!(
+            out,
+            "#\n# Topology file: {}\n#\n# Initiated from node {:016x} port {:016x}",
+            clean(&fabric.name),
+            n.guid,
+            p.guid
+        )?;
     }
     for (index, node) in fabric.nodes.iter().enumerate() {
         write_node(out, fabric, index, node)?;

@@ -269,3 +269,15 @@ fn a_powered_off_host_leaves_its_leaf_port_down() {
     let lid = client.lid_of("mds1", 2);
     assert!(ask_smp(&mut client, lid, NodeInfo::ID, 0).is_some());
 }
+
+#[test]
+fn a_handle_acts_while_another_holds_the_port() {
+    let mut client = Client::healthy(default_fabric());
+    let control = client.port.control();
+    let lid = client.lid_of("cn001", 1);
+    assert!(ask_smp(&mut client, lid, NodeInfo::ID, 0).is_some());
+    std::thread::spawn(move || control.act(Action::Kill(key("cn001", 1).node)))
+        .join()
+        .unwrap();
+    assert!(ask_smp(&mut client, lid, NodeInfo::ID, 0).is_none());
+}

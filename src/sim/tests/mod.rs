@@ -1,5 +1,6 @@
 //! The simulator asked as the engine asks it: through the port, in virtual time.
 
+mod captured;
 mod fabric_walk;
 mod faults;
 mod perf;
@@ -119,5 +120,63 @@ impl Client {
         let fabric = default_fabric();
         let key = fabric.key(name, port).unwrap();
         self.port.lid(key)
+    }
+}
+
+/// Not a test of anything: prints what a MAD costs. Run with
+/// `cargo test --release sim::tests::cost -- --ignored --nocapture`.
+#[test]
+#[ignore = "a measurement, not a test"]
+fn cost() {
+    use crate::mad::{NodeInfo, PortCountersExtended};
+    use std::time::Instant;
+    for (name, fabric) in [
+        ("built-in", default_fabric()),
+        ("100,000 ports", fat_tree(240, 50, 160, 1)),
+    ] {
+        let start = Instant::now();
+        let nodes = fabric.nodes.len();
+        let ends = fabric.connected_ends();
+        let mut port = SimPort::new(fabric, SimOptions::healthy()).unwrap();
+        println!(
+            "{name}: {nodes} nodes, {ends} port ends, made in {:?}",
+            start.elapsed()
+        );
+        let lids = port.world_top();
+        for (what, gmp) in [("NodeInfo by LID", false), ("PortCountersExtended", true)] {
+            let start = Instant::now();
+            let mut now = Stamp::ZERO;
+            let (mut sent, mut done) = (0u64, 0u64);
+            const TOTAL: u64 = 400_000;
+            while done < TOTAL {
+                while sent < TOTAL && sent - done < 64 {
+                    let lid = 1 + (sent % u64::from(lids)) as u16;
+                    let (addr, mad) = if gmp {
+                        (
+                            Address::gmp(lid, 0, 0),
+                            Mad::perf_port(PortCountersExtended::ID, 1, sent),
+                        )
+                    } else {
+                        (
+                            Address::smp(lid),
+                            Mad::smp_lid(Method::Get, NodeInfo::ID, 0, sent),
+                        )
+                    };
+                    let out = Outgoing {
+                        addr,
+                        mad,
+                        timeout_ms: 1000,
+                    };
+                    port.send(now, &out).unwrap();
+                    sent += 1;
+                }
+                match port.recv(now).unwrap() {
+                    Some(_) => done += 1,
+                    None => now = now.max(port.due().unwrap()),
+                }
+            }
+            let each = start.elapsed() / TOTAL as u32;
+            println!("  {what}: {each:?} each");
+        }
     }
 }

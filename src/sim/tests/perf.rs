@@ -67,7 +67,7 @@ fn what_one_end_sends_the_other_receives_and_a_switch_passes_on_what_it_gets() {
 fn a_hosts_packets_are_its_leaf_ports_packets() {
     let mut client = Client::healthy(default_fabric());
     let (host, leaf) = (client.lid_of("cn007", 1), client.lid_of("leaf02", 0));
-    let mut read = |client: &mut Client| {
+    let read = |client: &mut Client| {
         let host: PortCountersExtended = client.count(host, 1);
         let leaf: PortCountersExtended = client.count(leaf, 2);
         [

@@ -58,7 +58,10 @@ fn node_info_has_the_bytes_of_the_specification() {
     ];
     assert_eq!(&reply.data()[..40], &want);
     let own: NodeInfo = client.read(&[], 0);
-    assert_eq!((own.port_guid(), own.local_port()), (0x2c9_0300_0000_b1, 1));
+    assert_eq!(
+        (own.port_guid(), own.local_port()),
+        (0x0002_c903_0000_00b1, 1)
+    );
 }
 
 #[test]
@@ -123,22 +126,28 @@ fn errors_are_those_of_the_specification() {
 #[test]
 fn sends_that_the_kernel_refuses_are_refused() {
     let mut client = Client::healthy(small());
-    let mut refused = |client: &mut Client, change: &dyn Fn(&mut Mad)| {
+    let refused = |client: &mut Client, change: &dyn Fn(&mut Mad)| {
         let tid = client.tid();
         let mut mad = Mad::smp_dr(Method::Get, NodeInfo::ID, 0, &[1], tid).unwrap();
         change(&mut mad);
         client.send(Address::directed(), mad).unwrap_err()
     };
     for change in [
-        &(|m: &mut Mad| drop(m.set_hop_pointer(1))) as &dyn Fn(&mut Mad),
-        &|m| drop(m.set_hop_count(64)),
+        &(|m: &mut Mad| {
+            m.set_hop_pointer(1);
+        }) as &dyn Fn(&mut Mad),
+        &|m| {
+            m.set_hop_count(64);
+        },
         // The first port of the route is not ours.
         &|m| m.bytes_mut()[129] = 2,
     ] {
         let error = refused(&mut client, change);
         assert!(error.to_string().contains("EINVAL"), "{error}");
     }
-    let error = refused(&mut client, &|m| drop(m.set_class(MgmtClass::ComMgt)));
+    let error = refused(&mut client, &|m| {
+        m.set_class(MgmtClass::ComMgt);
+    });
     assert!(matches!(error, PortError::NoAgent { class: 7, .. }));
     // The same transaction twice while the first is outstanding.
     let mad = Mad::smp_dr(Method::Get, NodeInfo::ID, 0, &[1], 77).unwrap();
@@ -200,7 +209,7 @@ fn forwarding_tables_lead_to_the_lids_they_are_asked_for() {
 #[test]
 fn a_protected_node_answers_only_with_its_key() {
     let mut client = Client::healthy(small());
-    let b = NodeId::new(0x2c9_0300_0000_c0);
+    let b = NodeId::new(0x0002_c903_0000_00c0);
     let protect = |bits| Action::Protect {
         node: b,
         m_key: 0x1234,
