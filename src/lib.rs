@@ -24,6 +24,7 @@
 //! | [`engine`] | the core, a state machine without I/O, and its drivers | draw, or block on a slow consumer |
 //! | [`model`] | the fold over events, and views of it | do I/O, read a clock |
 //! | [`record`] | pcapng writer and reader | lose what it was given without saying so |
+//! | [`watch`] | Unix socket: the recording stream, fanned out; viewers | accept anything from a viewer but a hello |
 //! | [`report`] | one-shot text and JSON | hold state of its own |
 //! | [`tui`] | terminal guard, loop, keys, panes | touch a port, compute what the model should |
 //! | [`cli`] | arguments, settings, exit codes | contain logic |
@@ -43,3 +44,4 @@ pub mod record;
 pub mod report;
 pub mod sim;
 pub mod tui;
+pub mod watch;
