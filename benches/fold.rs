@@ -86,10 +86,20 @@ fn sweep(stream: &mut Stream, nodes: u64, round: u32) -> Vec<Event> {
             let mut wide = PortCountersExtended::new();
             wide.set_xmit_data(u64::from(round) * 1_000_000)
                 .set_rcv_data(u64::from(round) * 700_000);
-            stream.exchange(at, target, Mad::perf_port(PortCountersExtended::ID, port, 0), &wide);
+            stream.exchange(
+                at,
+                target,
+                Mad::perf_port(PortCountersExtended::ID, port, 0),
+                &wide,
+            );
             let mut narrow = PortCounters::new();
             narrow.set_symbol_error(round as u16);
-            stream.exchange(at, target, Mad::perf_port(PortCounters::ID, port, 0), &narrow);
+            stream.exchange(
+                at,
+                target,
+                Mad::perf_port(PortCounters::ID, port, 0),
+                &narrow,
+            );
         }
     }
     stream.take()
@@ -112,22 +122,25 @@ fn fold(c: &mut Criterion) {
         let events = 4 * nodes * u64::from(PORTS);
         group.sample_size(10);
         group.throughput(Throughput::Elements(events));
-        group.bench_function(format!("counters of {} ports", nodes * u64::from(PORTS)), |b| {
-            b.iter_batched(
-                || {
-                    round += 1;
-                    sweep(&mut stream, nodes, round)
-                },
-                |events| {
-                    for event in &events {
-                        model.apply(event);
-                    }
-                    black_box(model.revision());
-                    events
-                },
-                BatchSize::PerIteration,
-            );
-        });
+        group.bench_function(
+            format!("counters of {} ports", nodes * u64::from(PORTS)),
+            |b| {
+                b.iter_batched(
+                    || {
+                        round += 1;
+                        sweep(&mut stream, nodes, round)
+                    },
+                    |events| {
+                        for event in &events {
+                            model.apply(event);
+                        }
+                        black_box(model.revision());
+                        events
+                    },
+                    BatchSize::PerIteration,
+                );
+            },
+        );
     }
     group.finish();
 }

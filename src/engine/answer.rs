@@ -61,15 +61,15 @@ impl Core {
         if status.is_redirect() && self.redirect(job, &mad) {
             return;
         }
-        // A node that another one answers for is not back.
-        let itself = job.ask != Ask::NodeInfo || changes.who == job.node();
-        let returned = match job.node() {
-            Some(id) if itself => self.is_well(id, job.lane()),
-            _ => false,
+        // NodeInfo says who answered; where another one answers, the node asked is not back.
+        let who = match job.ask {
+            Ask::NodeInfo => changes.who,
+            _ => job.node(),
         };
+        let returned = who.is_some_and(|id| self.is_well(id, job.lane()));
         self.follow(&job, &mad, &changes);
         if returned && job.lane() == Lane::Smp {
-            self.walk_again(job.node());
+            self.walk_again(who);
         }
         self.finish(job, Done::Answered);
     }

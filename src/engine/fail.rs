@@ -142,6 +142,24 @@ impl Core {
         }
     }
 
+    /// A node that is missing for long is forgotten, with all that was kept of it.
+    pub(super) fn forget(&mut self, id: NodeId) {
+        self.forget_back_off(id);
+        // Jobs of it that are on their way find no place to give back.
+        if let Some(node) = self.nodes.remove(&id) {
+            for lane in Lane::ALL {
+                let waiting = node.seat_ref(lane).waiting.clone();
+                for job in waiting {
+                    self.parked = self.parked.saturating_sub(1);
+                    self.account(job, Done::Failed);
+                }
+            }
+        }
+        self.beyond.retain(|key, _| key.node != id);
+        self.rereads.retain(|(_, node)| *node != id);
+        self.rechecks.retain(|(_, key), _| key.node != id);
+    }
+
     /// Asks nodes whose back-off ends, one cheap question each.
     pub(super) fn run_probes(&mut self) {
         while let Some(&(at, id, lane)) = self.probes.first() {

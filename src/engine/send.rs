@@ -102,12 +102,16 @@ impl Core {
         let tid = self.table.fresh();
         let made = match self.make(&job, tid) {
             Ok(made) => made,
-            Err(Unmade::Moot) => {
-                self.finish(job, Done::Dropped);
-                return false;
-            }
-            Err(Unmade::NoWay) => {
-                self.finish(job, Done::Failed);
+            Err(why) => {
+                if let (true, Some(id)) = (job.probe, job.node()) {
+                    // Nothing would ask it again: it starts anew.
+                    self.forget_back_off(id);
+                }
+                let done = match why {
+                    Unmade::Moot => Done::Dropped,
+                    Unmade::NoWay => Done::Failed,
+                };
+                self.finish(job, done);
                 return false;
             }
         };
@@ -151,7 +155,6 @@ impl Core {
             .max(timeout)
     }
 
-    /// The agent that carries a job exists.
     fn make(&self, job: &Job, tid: u32) -> Result<Made, Unmade> {
         match job.ask {
             Ask::SmInfo => {

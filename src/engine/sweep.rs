@@ -609,8 +609,10 @@ impl Core {
         if kind == SweepKind::Discovery {
             let changes = self.topology.discovery_ended();
             for change in changes.list {
-                if let Change::NodeForgotten(id) = change {
-                    self.nodes.remove(&id);
+                match change {
+                    Change::NodeMissing(id) => self.forget_back_off(id),
+                    Change::NodeForgotten(id) => self.forget(id),
+                    _ => {}
                 }
             }
         }

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::core::Core;
-use super::job::{Ask, By, Done, Job, RunId, Who};
+use super::job::{Ask, By, Done, Job, Lane, RunId, Who};
 use crate::event::{Severity, SweepKind};
 use crate::fabric::{Change, Changes, NodeId, NodeKind, PortKey};
 use crate::mad::{LinkSpeed, PhysState, PortCaps, PortCaps2};
@@ -55,10 +55,15 @@ impl Core {
         }
     }
 
-    /// A node that was silent answers again: whatever was missed is asked now.
+    /// A node that was silent answers again: whatever was missed is asked now, unless that is
+    /// being done already.
     pub(super) fn walk_again(&mut self, id: Option<NodeId>) {
         if let Some(id) = id
             && self.is_present(id)
+            && self
+                .nodes
+                .get(&id)
+                .is_some_and(|n| n.seat_ref(Lane::Smp).waiting.is_empty())
         {
             let run = self.open_rediscovery();
             self.walk(id, run);
@@ -154,7 +159,7 @@ impl Core {
         });
         let linked = port != 0 && (info.phys_state() == PhysState::LinkUp || at.is_up());
         let passing = linked && matches!(at.state(), Some(2 | 3));
-        let peer = at.peer.is_some();
+        let peer = at.peer.is_some_and(|peer| self.is_present(peer.node));
         if !linked {
             self.beyond.remove(&key);
             return;

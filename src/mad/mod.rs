@@ -54,6 +54,7 @@ mod values;
 
 pub use attr::{Attribute, AttributeInfo, Family};
 pub use common::*;
+pub(crate) use field::Show;
 pub use field::{Field, FieldValue, Fields, Value, text};
 pub use gid::Gid;
 pub use header::{HEADER_LEN, MAD_LEN, MAX_HOPS, Mad, MadView, data_offset};

@@ -582,8 +582,9 @@ impl Counters {
         }
     }
 
-    /// True if any counter is pegged.
+    /// True if an error counter of the sum is pegged, so that new errors cannot be seen. Pegged
+    /// data counters are usual on devices that have no 64-bit ones; their rates are unknown.
     pub fn is_saturated(&self) -> bool {
-        self.pegged & self.known != 0
+        self.pegged & self.known & SUMMED != 0
     }
 }

@@ -11,7 +11,7 @@ use crate::event::{
     SweepBegan, SweepEnded, SweepKind, TimedOut, What,
 };
 use crate::fabric::Request;
-use crate::mad::{Mad, MgmtClass, SmInfo, Status, StatusCode};
+use crate::mad::{Attribute, Mad, MgmtClass, SmInfo, Status, StatusCode};
 use crate::port::{LocalPort, Stamp};
 
 /// A request without an end after this long had its end in a gap of the stream.
@@ -26,6 +26,13 @@ fn status_words(status: Status, class: MgmtClass) -> Cow<'static, str> {
         0x1C => Cow::Borrowed("bad value"),
         _ => Cow::Owned(status.words(class).to_string()),
     }
+}
+
+/// SMInfo is asked of whoever holds the SM's LID, known or not.
+fn is_sm_question(request: &Request) -> bool {
+    request.attribute == SmInfo::ID
+        && request.path.is_none()
+        && MgmtClass::new(request.class).is_smp()
 }
 
 /// The SA's "no records" is an answer, not a failure.
@@ -221,6 +228,8 @@ impl Model {
         let request = Request::of(&sent.mad, sent.addr.lid, sent.target);
         let (slot, who) = if class == MgmtClass::SubnAdm {
             (Slot::Sa, None)
+        } else if is_sm_question(&request) {
+            (Slot::Sm, None)
         } else if let Some(node) = sent.target.node {
             (Slot::Node(self.slot_of(node)), None)
         } else {
@@ -273,6 +282,7 @@ impl Model {
         match slot {
             Slot::Node(i) => self.nodes.get_mut(i as usize).map(|n| &mut n.dest),
             Slot::Sa => Some(&mut self.sa),
+            Slot::Sm => Some(&mut self.sm),
             Slot::Unexplored(_) => None,
         }
     }
@@ -338,7 +348,7 @@ impl Model {
         self.count_done(class.is_smp());
         match class {
             MgmtClass::Perf => self.perf_reply(at, pending, mad),
-            _ if class.is_smp() && attribute == <SmInfo as crate::mad::Attribute>::ID => {
+            _ if class.is_smp() && attribute == SmInfo::ID => {
                 self.sm_info(at, pending, mad);
             }
             _ => {}
@@ -410,6 +420,7 @@ impl Model {
                 self.log
                     .add(at, Kind::Timeout, Severity::Warning, via, text);
             }
+            Slot::Sm => self.say(at, Kind::Timeout, Severity::Warning, "SM does not answer"),
             Slot::Node(_) => {}
         }
     }
@@ -621,7 +632,7 @@ impl Model {
         let class = known.reply.class();
         if class.is_smp() {
             self.learn(known.at, &request, &known.reply);
-            if request.attribute == <SmInfo as crate::mad::Attribute>::ID {
+            if request.attribute == SmInfo::ID {
                 self.sm_info(known.at, &pending, &known.reply);
             }
         } else if class == MgmtClass::Perf {

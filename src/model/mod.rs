@@ -101,6 +101,7 @@ pub struct Model {
     smps_out: usize,
     gmps_out: usize,
     sa: Destination,
+    sm: Destination,
     unexplored: BTreeMap<Option<PortKey>, (String, Destination)>,
 
     sweeps: [Sweep; 4],

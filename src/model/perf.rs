@@ -14,8 +14,6 @@ use crate::port::Stamp;
 /// PortSelect for "all ports": its sums are no port's counters.
 const ALL_PORTS: u8 = 0xFF;
 
-/// CapabilityMask bit that says that CapabilityMask2 is filled in is not set by all devices
-/// that fill it in; a zero mask says the same.
 fn caps_of(info: &ClassPortInfo) -> Caps {
     Caps {
         mask: info.cap_mask(),

@@ -130,6 +130,8 @@ pub(super) enum Slot {
     Node(u32),
     /// Subnet administration.
     Sa,
+    /// The subnet manager, asked for its SMInfo by the LID that the local port names.
+    Sm,
     /// Whoever is at the other end of this port; of none: the local node.
     Unexplored(Option<PortKey>),
 }

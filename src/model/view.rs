@@ -128,7 +128,7 @@ pub struct SweepView {
 pub struct Flags {
     /// The node cannot be reached.
     pub unreachable: bool,
-    /// The node does not answer.
+    /// The node does not answer, or whoever is at the other end of its link does not.
     pub no_answer: bool,
     /// The port had a link in this session and is down now, or is down with a link on its cable.
     pub down: bool,
@@ -136,7 +136,7 @@ pub struct Flags {
     pub errors: bool,
     /// Width or speed is below what both ends can do.
     pub below_best: bool,
-    /// A counter is pegged.
+    /// An error counter is pegged: new errors cannot be seen.
     pub saturated: bool,
     /// Not Active though the link is up (Init, Armed).
     pub not_active: bool,

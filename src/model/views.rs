@@ -183,6 +183,44 @@ impl Model {
         Some(self.port_row(&self.look(key)?, now))
     }
 
+    fn flags(&self, s: &Seen<'_>) -> Flags {
+        let state = s.port.state();
+        let down = state == Some(PortState::Down.code());
+        let had_link = s.own.is_some_and(|p| p.had_link) || s.port.last_peer.is_some();
+        // A cable with somebody at its other end: the physical layer is past polling.
+        let cabled = s.port.info.as_ref().is_some_and(|i| {
+            matches!(
+                i.phys_state(),
+                PhysState::Training | PhysState::LinkUp | PhysState::Recovery
+            )
+        });
+        let counters = s.own.and_then(|p| p.counters.as_deref());
+        Flags {
+            unreachable: !s.node.present,
+            no_answer: s.node.present
+                && (s.data.dest.does_not_answer() || self.is_silent_beyond(s.key)),
+            down: down && (had_link || cabled),
+            errors: counters.is_some_and(|c| c.has_errors()),
+            below_best: s.port.is_up() && s.own.is_some_and(|p| p.below_best),
+            saturated: counters.is_some_and(|c| c.is_saturated()),
+            not_active: matches!(
+                s.port.info.as_ref().map(|i| i.port_state()),
+                Some(PortState::Init | PortState::Armed)
+            ),
+        }
+    }
+
+    /// Whoever is at the other end of this port does not say who it is.
+    fn is_silent_beyond(&self, key: PortKey) -> bool {
+        let beyond = self.unexplored.get(&Some(key));
+        beyond.is_some_and(|(_, dest)| dest.does_not_answer())
+    }
+
+    /// False if a node's last request failed for good.
+    pub fn answers(&self, node: crate::fabric::NodeId) -> bool {
+        self.data(node).is_none_or(|n| !n.dest.does_not_answer())
+    }
+
     fn peer_view(&self, port: &Port) -> Option<PeerView<'_>> {
         let (key, former) = match (port.peer, port.last_peer) {
             (Some(peer), _) => (peer, false),
@@ -219,7 +257,7 @@ impl Model {
             lid: s.node.lid(s.key.port),
             errors: counters.map_or(Num::Unknown, |c| c.errors(now, limit)),
             errors_per_s: counters.map_or(Num::Unknown, |c| c.errors_per_s(now, limit)),
-            flags: flags(s),
+            flags: self.flags(s),
             age: info_age.max(counters_age),
             stale,
         }
@@ -323,6 +361,7 @@ impl Model {
                 who: match p.slot {
                     Slot::Node(i) => self.nodes.get(i as usize).map_or("", |n| n.name.as_str()),
                     Slot::Sa => "SA",
+                    Slot::Sm => "SM",
                     Slot::Unexplored(_) => p.who.as_deref().unwrap_or_default(),
                 },
                 node: p.request.target.node,
@@ -336,11 +375,11 @@ impl Model {
             .collect()
     }
 
-    /// Every destination that was asked anything: the SA first, then nodes in order of GUID, then
+    /// Every destination that was asked anything: the SA and the SM first, then nodes in order of GUID, then
     /// ports whose other end did not answer.
     pub fn destinations(&self, now: Stamp) -> Vec<DestinationRow<'_>> {
         let mut out = vec![0u32; self.nodes.len()];
-        let mut sa_out = 0;
+        let (mut sa_out, mut sm_out) = (0, 0);
         let mut beyond = std::collections::BTreeMap::<Option<PortKey>, u32>::new();
         for p in self.pending.values() {
             match p.slot {
@@ -350,13 +389,16 @@ impl Model {
                     }
                 }
                 Slot::Sa => sa_out += 1,
+                Slot::Sm => sm_out += 1,
                 Slot::Unexplored(via) => *beyond.entry(via).or_default() += 1,
             }
         }
         let row = |node, name, dest, in_flight| destination_row(node, name, dest, in_flight, now);
         let mut rows = Vec::new();
-        if self.sa.sent > 0 {
-            rows.push(row(None, "SA", &self.sa, sa_out));
+        for (name, dest, out) in [("SA", &self.sa, sa_out), ("SM", &self.sm, sm_out)] {
+            if dest.sent > 0 {
+                rows.push(row(None, name, dest, out));
+            }
         }
         let mut order: Vec<_> = self
             .nodes
@@ -423,32 +465,6 @@ fn destination_row<'m>(
         back_off: dest
             .back_off
             .map(|(failures, until)| (failures, until.since(now))),
-    }
-}
-
-fn flags(s: &Seen<'_>) -> Flags {
-    let state = s.port.state();
-    let down = state == Some(PortState::Down.code());
-    let had_link = s.own.is_some_and(|p| p.had_link) || s.port.last_peer.is_some();
-    // A cable with somebody at its other end: the physical layer is past polling.
-    let cabled = s.port.info.as_ref().is_some_and(|i| {
-        matches!(
-            i.phys_state(),
-            PhysState::Training | PhysState::LinkUp | PhysState::Recovery
-        )
-    });
-    let counters = s.own.and_then(|p| p.counters.as_deref());
-    Flags {
-        unreachable: !s.node.present,
-        no_answer: s.node.present && s.data.dest.does_not_answer(),
-        down: down && (had_link || cabled),
-        errors: counters.is_some_and(|c| c.has_errors()),
-        below_best: s.port.is_up() && s.own.is_some_and(|p| p.below_best),
-        saturated: counters.is_some_and(|c| c.is_saturated()),
-        not_active: matches!(
-            s.port.info.as_ref().map(|i| i.port_state()),
-            Some(PortState::Init | PortState::Armed)
-        ),
     }
 }
 

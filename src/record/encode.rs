@@ -4,7 +4,10 @@ use std::collections::HashMap;
 
 use super::block::{self, PacketOptions};
 use super::frame::{self, Direction, LINK_UPPER_PDU, Own};
-use super::wire::{Body, Entry, FORMAT, Frame, KnownMeta, MadMeta, Part, Section, Targets, to_hex};
+use super::ledger::Ledger;
+use super::wire::{
+    Body, Entry, FORMAT, Frame, Keyframe, KnownMeta, MadMeta, Part, Section, Targets, to_hex,
+};
 use crate::event::{Event, Known, What};
 use crate::fabric::Target;
 use crate::mad::{MAD_LEN, Mad, MgmtClass, rmpp, secrets};
@@ -27,6 +30,9 @@ pub(super) const MAX_ENTRIES: u32 = 1 << 20;
 const MAX_TEXT: usize = 100_000;
 /// Events whose table entries share a frame.
 const CHUNK: usize = 256;
+
+/// Who writes.
+const APPLICATION: &str = concat!("fabtop ", env!("CARGO_PKG_VERSION"));
 
 /// How to record.
 #[derive(Clone, Debug, Default)]
@@ -57,6 +63,8 @@ pub struct Encoder {
 /// Entries that packet ids refer to.
 #[derive(Debug, Default)]
 struct Table {
+    /// Marks ids of this table.
+    bit: u32,
     ids: HashMap<Entry, u32>,
     /// Entries that no frame has told yet.
     fresh: Vec<Entry>,
@@ -71,7 +79,7 @@ impl Table {
             self.ids.clear();
         }
         // Entry 0 is never used: id 0 of a foreign file means nothing.
-        let id = self.ids.len() as u32 + 1;
+        let id = (self.ids.len() as u32 + 1) | self.bit;
         self.ids.insert(entry.clone(), id);
         self.fresh.push(Entry { id, ..entry });
         id
@@ -121,41 +129,104 @@ impl Encoder {
                 continue;
             };
             if !self.open {
-                self.section(first, out);
+                if let What::Opened(opened) = &first.what {
+                    self.anchor = opened.wall;
+                    let host = opened.host.bytes().map(u64::from);
+                    let words = [opened.wall as u64, first.seq].into_iter().chain(host);
+                    self.session = Some(fnv(words));
+                    self.mads_of = describe(&opened.source);
+                }
+                self.section(first.seq, first.at, out);
             }
             for event in chunk {
                 self.event(event, &mut body);
             }
             // Told before they are used, and with the first user's time, so that tools which
             // sort by time keep that order.
-            if !self.table.fresh.is_empty() {
-                let fresh = Body::Targets(Targets {
-                    session: self.session.unwrap_or(0),
-                    entries: std::mem::take(&mut self.table.fresh),
-                });
-                self.json(out, EVENTS, first.at, None, fresh, PacketOptions::default());
-            }
+            self.tell_targets(out, EVENTS, first.at);
             out.append(&mut body);
         }
     }
 
-    fn section(&mut self, first: &Event, out: &mut Vec<u8>) {
-        if let What::Opened(opened) = &first.what {
-            self.anchor = opened.wall;
-            let host = opened.host.bytes().map(u64::from);
-            self.session = Some(fnv([opened.wall as u64, first.seq].into_iter().chain(host)));
-            self.mads_of = describe(&opened.source);
+    /// Tells the table's new entries.
+    fn tell_targets(&mut self, out: &mut Vec<u8>, interface: u32, at: Stamp) {
+        if !self.table.fresh.is_empty() {
+            let fresh = Body::Targets(Targets {
+                session: self.session.unwrap_or(0),
+                entries: std::mem::take(&mut self.table.fresh),
+            });
+            self.json(out, interface, at, None, fresh, PacketOptions::default());
         }
-        let session = *self
-            .session
-            .get_or_insert_with(|| fnv([first.seq, first.at.0]));
+    }
+
+    /// Appends a keyframe: `events` bring a new model to the present, which is `at`; the stream
+    /// goes on with number `next`. Nothing that follows refers to what was written before.
+    ///
+    /// Behind [`Encoder::begin_section`] it makes the new file replay alone.
+    pub fn keyframe(&mut self, next: u64, at: Stamp, ledger: &Ledger, out: &mut Vec<u8>) {
+        if !self.open {
+            self.section(next, at, out);
+        }
+        let begin = Body::Keyframe(Box::new(Keyframe {
+            section: self.section_frame(next),
+            at: at.0,
+        }));
+        self.json(out, KEYFRAMES, at, None, begin, PacketOptions::default());
+        self.table = Table {
+            bit: KEYFRAME_BIT,
+            ..Table::default()
+        };
+        // The sweeps that it repeats do not change what later targets mean.
+        let (generation, own) = (self.generation, self.own);
+        let mut count = 0;
+        let mut body = Vec::new();
+        ledger.keyframe(next, &mut |events| {
+            count += events.len() as u64;
+            for event in events {
+                match &event.what {
+                    What::Known(known) => self.known(&mut body, known),
+                    what => {
+                        if let Some(frame) = Body::of(what) {
+                            let options = PacketOptions::default();
+                            self.json(&mut body, KEYFRAMES, event.at, Some(next), frame, options);
+                        }
+                    }
+                }
+            }
+            self.tell_targets(out, KEYFRAMES, at);
+            out.append(&mut body);
+        });
+        (self.generation, self.own) = (generation, own);
+        let end = Body::KeyframeEnd { events: count };
+        self.json(out, KEYFRAMES, at, None, end, PacketOptions::default());
+        self.table = Table::default();
+    }
+
+    /// Wall time of a moment, as packets have it.
+    pub fn wall(&self, at: Stamp) -> u64 {
+        self.time(at)
+    }
+
+    fn section_frame(&self, seq: u64) -> Section {
+        Section {
+            format: FORMAT,
+            version: APPLICATION.to_owned(),
+            session: self.session.unwrap_or(0),
+            anchor: self.anchor,
+            seq,
+            generation: self.generation,
+            keys: self.options.keep_keys,
+        }
+    }
+
+    fn section(&mut self, seq: u64, at: Stamp, out: &mut Vec<u8>) {
+        self.session.get_or_insert_with(|| fnv([seq, at.0]));
         self.open = true;
-        self.next_seq = first.seq;
-        let application = concat!("fabtop ", env!("CARGO_PKG_VERSION"));
+        self.next_seq = seq;
         block::put_section(
             out,
             &format!("fabtop recording, format {FORMAT}"),
-            application,
+            APPLICATION,
         );
         for (name, description) in [
             ("mad", self.mads_of.as_str()),
@@ -167,23 +238,8 @@ impl Encoder {
         ] {
             block::put_interface(out, LINK_UPPER_PDU, name, description);
         }
-        let section = Body::Section(Section {
-            format: FORMAT,
-            version: application.to_owned(),
-            session,
-            anchor: self.anchor,
-            seq: first.seq,
-            generation: self.generation,
-            keys: self.options.keep_keys,
-        });
-        self.json(
-            out,
-            EVENTS,
-            first.at,
-            None,
-            section,
-            PacketOptions::default(),
-        );
+        let section = Body::Section(self.section_frame(seq));
+        self.json(out, EVENTS, at, None, section, PacketOptions::default());
     }
 
     fn event(&mut self, event: &Event, out: &mut Vec<u8>) {

@@ -7,6 +7,7 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use super::block::SHB;
+use super::zst;
 
 /// What to do with a file that is there already.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,7 +37,7 @@ pub enum OpenError {
     #[error("{} is no regular file: for a pipe, record to - (standard output)", .0.display())]
     NotRegular(PathBuf),
     /// To be continued, but no recording.
-    #[error("{} is no pcapng file: it cannot be continued", .0.display())]
+    #[error("{} is no recording of this kind: it cannot be continued", .0.display())]
     NotPcapng(PathBuf),
     /// Anything else.
     #[error("cannot record to {}: {error}", path.display())]
@@ -50,7 +51,7 @@ pub enum OpenError {
 
 /// Opens a file to record to, readable and writable by its owner alone, its position at the end
 /// of what is kept. Also says how many bytes of a torn tail were cut off.
-pub fn open(path: &Path, existing: Existing) -> Result<(File, u64), OpenError> {
+pub fn open(path: &Path, existing: Existing, compressed: bool) -> Result<(File, u64), OpenError> {
     let io_error = |error: io::Error| match error.raw_os_error() {
         Some(libc::EEXIST) => OpenError::Exists(path.to_owned()),
         Some(libc::ELOOP) => OpenError::Symlink(path.to_owned()),
@@ -93,7 +94,7 @@ pub fn open(path: &Path, existing: Existing) -> Result<(File, u64), OpenError> {
             file.set_len(0).map_err(io_error)?;
         }
         Existing::Append => {
-            let whole = whole_length(&mut file)
+            let whole = whole_length(&mut file, compressed)
                 .map_err(io_error)?
                 .ok_or_else(|| OpenError::NotPcapng(path.to_owned()))?;
             torn = meta.len().saturating_sub(whole);
@@ -117,12 +118,20 @@ pub fn sync_directory(path: &Path) -> io::Result<()> {
 
 /// Where the last whole block ends; `None` if the file is no pcapng. An empty file is one
 /// without blocks. Damage before the last block is no torn tail: what follows it is kept.
-fn whole_length(file: &mut File) -> io::Result<Option<u64>> {
+fn whole_length(file: &mut File, compressed: bool) -> io::Result<Option<u64>> {
     let mut start = Vec::new();
     file.seek(SeekFrom::Start(0))?;
     file.take(4).read_to_end(&mut start)?;
-    if !SHB.to_le_bytes().starts_with(&start) {
+    let magic = if compressed {
+        zst::MAGIC
+    } else {
+        SHB.to_le_bytes()
+    };
+    if !magic.starts_with(&start) {
         return Ok(None);
+    }
+    if compressed {
+        return zst::whole_length(file).map(Some);
     }
     file.seek(SeekFrom::Start(0))?;
     super::reader::whole_length(file).map(Some)
@@ -147,7 +156,7 @@ mod tests {
     fn a_new_file_is_its_owners_alone() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.pcapng");
-        open(&path, Existing::Keep).unwrap();
+        open(&path, Existing::Keep, false).unwrap();
         assert_eq!(mode(&path), 0o600);
     }
 
@@ -158,15 +167,15 @@ mod tests {
         std::fs::write(&path, "precious").unwrap();
         std::fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
         assert!(matches!(
-            open(&path, Existing::Keep),
+            open(&path, Existing::Keep, false),
             Err(OpenError::Exists(_))
         ));
         assert!(matches!(
-            open(&path, Existing::Append),
+            open(&path, Existing::Append, false),
             Err(OpenError::NotPcapng(_))
         ));
         assert_eq!(std::fs::read(&path).unwrap(), b"precious");
-        open(&path, Existing::Overwrite).unwrap();
+        open(&path, Existing::Overwrite, false).unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"");
         assert_eq!(mode(&path), 0o600);
     }
@@ -178,20 +187,23 @@ mod tests {
         let link = dir.path().join("link");
         std::os::unix::fs::symlink(&target, &link).unwrap();
         for existing in [Existing::Keep, Existing::Overwrite, Existing::Append] {
-            assert!(matches!(open(&link, existing), Err(OpenError::Symlink(_))));
+            assert!(matches!(
+                open(&link, existing, false),
+                Err(OpenError::Symlink(_))
+            ));
         }
         assert!(!target.exists());
         std::fs::write(&target, "").unwrap();
         assert!(matches!(
-            open(&link, Existing::Overwrite),
+            open(&link, Existing::Overwrite, false),
             Err(OpenError::Symlink(_))
         ));
         assert!(matches!(
-            open(dir.path(), Existing::Overwrite),
+            open(dir.path(), Existing::Overwrite, false),
             Err(OpenError::NotRegular(_))
         ));
         assert!(matches!(
-            open(Path::new("/dev/null"), Existing::Overwrite),
+            open(Path::new("/dev/null"), Existing::Overwrite, false),
             Err(OpenError::NotRegular(_))
         ));
     }
@@ -205,7 +217,7 @@ mod tests {
             let mut bytes = SECTION.to_vec();
             bytes.extend(&SECTION[..cut]);
             std::fs::write(&path, &bytes).unwrap();
-            let (mut file, torn) = open(&path, Existing::Append).unwrap();
+            let (mut file, torn) = open(&path, Existing::Append, false).unwrap();
             assert_eq!(torn, cut as u64);
             file.write_all(&SECTION).unwrap();
             assert_eq!(std::fs::read(&path).unwrap(), [SECTION, SECTION].concat());
@@ -219,7 +231,7 @@ mod tests {
         let mut bytes = [SECTION, SECTION, SECTION].concat();
         bytes[28 + 4] = 99;
         std::fs::write(&path, &bytes).unwrap();
-        let (_, torn) = open(&path, Existing::Append).unwrap();
+        let (_, torn) = open(&path, Existing::Append, false).unwrap();
         assert_eq!(torn, 0);
         assert_eq!(std::fs::read(&path).unwrap(), bytes);
     }

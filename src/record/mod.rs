@@ -4,19 +4,31 @@
 //! [`Reader`] gives the events back. Each MAD is one packet of link type 252 (or, beyond 256
 //! bytes, its RMPP segments); everything else is a JSON frame on a second interface.
 //!
+//! Every five minutes a keyframe repeats the last word on everything, on a third interface, so
+//! that a [`Seeker`] finds places to begin reading at and each rotated file replays alone.
+//! Compressed recordings are independent zstd frames with an index between them.
+//!
 //! This room must never lose what it was given without saying so.
 
+mod anonymize;
 mod block;
 mod encode;
 mod file;
 mod frame;
+mod ledger;
 mod reader;
 pub mod replay;
+mod seek;
 mod wire;
 mod writer;
+mod zst;
 
+pub use anonymize::Anonymizer;
 pub use encode::{Encoder, Options};
 pub use file::{Existing, OpenError};
+pub use ledger::Ledger;
 pub use reader::{Problem, Problems, Reader, Stats};
+pub use seek::{SeekPoint, Seeker};
 pub use wire::FORMAT;
-pub use writer::{Destination, Handle, Progress, start};
+pub use writer::{Destination, Handle, Limits, Progress, start, start_limited};
+pub use zst::IndexMark;

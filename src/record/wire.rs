@@ -44,6 +44,13 @@ pub enum Body {
     Known(KnownMeta),
     /// A text too long for a frame, in parts.
     Part(Part),
+    /// What follows, up to the end, repeats what was: no part of the stream.
+    Keyframe(Box<Keyframe>),
+    /// The end of a keyframe.
+    KeyframeEnd {
+        /// Events in it.
+        events: u64,
+    },
 
     Opened(Box<Opened>),
     Agent(Box<AgentReport>),
@@ -184,6 +191,15 @@ pub struct KnownMeta {
     pub at: u64,
 }
 
+/// The beginning of a keyframe: reading may begin with it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Keyframe {
+    /// What the section's first frame said, as of now.
+    pub section: Section,
+    /// Time of the session.
+    pub at: u64,
+}
+
 /// Part `index` of `of`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part {
@@ -253,7 +269,9 @@ impl Body {
             | Body::Next(_)
             | Body::Mad(_)
             | Body::Known(_)
-            | Body::Part(_) => return Err(self),
+            | Body::Part(_)
+            | Body::Keyframe(_)
+            | Body::KeyframeEnd { .. } => return Err(self),
             Body::Opened(v) => What::Opened(v),
             Body::Agent(v) => What::Agent(v),
             Body::SendFailed(v) => What::SendFailed(v),

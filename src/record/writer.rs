@@ -5,6 +5,7 @@
 //! epb_dropcount. It never stops the monitor: what goes wrong with the file is told through the
 //! [`Handle`], and the file stays sound.
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
 use std::os::fd::AsFd;
@@ -18,7 +19,10 @@ use crossbeam_channel::{Receiver, RecvTimeoutError};
 
 use super::encode::{Encoder, Options};
 use super::file::{self, Existing, OpenError};
-use crate::event::{Event, SharedBatch, What};
+use super::ledger::Ledger;
+use super::zst::{Entry, IndexMark, Packer};
+use crate::event::{Event, Severity, SharedBatch, What};
+use crate::port::Stamp;
 
 /// How much a crash may cost.
 const SYNC: Duration = Duration::from_secs(1);
@@ -26,6 +30,8 @@ const SYNC: Duration = Duration::from_secs(1);
 const FLUSH: Duration = Duration::from_millis(100);
 /// Bytes that are written at once.
 const WRITE: usize = 256 << 10;
+/// Bytes that are compressed at once, if they come within a second.
+const PACK: usize = 4 << 20;
 
 /// Where a recording goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,7 +122,18 @@ impl Handle {
     }
 }
 
-/// Begins a recording of what comes through `batches`.
+/// How large a recording may grow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of a file, give or take a second's worth.
+    pub max_size: Option<u64>,
+    /// What to do then: begin another file and keep so many of them, or (`None`) stop. Files are
+    /// numbered: `fabric-0001.pcapng` and so on, and each replays alone.
+    pub keep: Option<u32>,
+}
+
+/// Begins a recording of what comes through `batches`. A file whose name ends in `.zst` is
+/// compressed.
 ///
 /// # Errors
 /// What keeps the file from being made; later trouble is told by [`Handle::progress`].
@@ -126,35 +143,60 @@ pub fn start(
     options: Options,
     batches: Receiver<SharedBatch>,
 ) -> Result<Handle, OpenError> {
-    let (sink, trimmed) = match destination {
+    start_limited(destination, existing, options, Limits::default(), batches)
+}
+
+/// [`start`], with limits; standard output has none.
+///
+/// # Errors
+/// As [`start`].
+pub fn start_limited(
+    destination: &Destination,
+    existing: Existing,
+    options: Options,
+    limits: Limits,
+    batches: Receiver<SharedBatch>,
+) -> Result<Handle, OpenError> {
+    let failed = |path: &Path| {
+        let path = path.to_owned();
+        move |error| OpenError::Io { path, error }
+    };
+    let thread = Path::new("the recording thread");
+    match destination {
         Destination::File(path) => {
-            let (file, trimmed) = file::open(path, existing)?;
-            let sink = FileSink::new(file, path).map_err(|error| OpenError::Io {
-                path: path.clone(),
-                error,
-            })?;
-            (Box::new(sink) as Box<dyn Sink>, trimmed)
+            let compressed = path.extension().is_some_and(|e| e == "zst");
+            let mut files = Files::new(path, existing, compressed, limits);
+            let (sink, trimmed) = files.next()?;
+            let packer = compressed
+                .then(Packer::new)
+                .transpose()
+                .map_err(failed(path))?;
+            start_sink(
+                Box::new(sink),
+                trimmed,
+                options,
+                packer,
+                Some(files),
+                batches,
+            )
         }
         Destination::Stdout => {
             // A descriptor of its own: the standard library's handle flushes at every line.
             let fd = io::stdout().as_fd().try_clone_to_owned();
-            let fd = fd.map_err(|error| OpenError::Io {
-                path: PathBuf::from("standard output"),
-                error,
-            })?;
-            (Box::new(PipeSink(File::from(fd))) as Box<dyn Sink>, 0)
+            let fd = fd.map_err(failed(Path::new("standard output")))?;
+            let sink = Box::new(PipeSink(File::from(fd)));
+            start_sink(sink, 0, options, None, None, batches)
         }
-    };
-    start_sink(sink, trimmed, options, batches).map_err(|error| OpenError::Io {
-        path: PathBuf::from("the recording thread"),
-        error,
-    })
+    }
+    .map_err(failed(thread))
 }
 
 fn start_sink(
     sink: Box<dyn Sink>,
     trimmed: u64,
     options: Options,
+    packer: Option<Packer>,
+    files: Option<Files>,
     batches: Receiver<SharedBatch>,
 ) -> io::Result<Handle> {
     let shared = Arc::new(Shared {
@@ -163,8 +205,13 @@ fn start_sink(
     });
     let writer = Writer {
         encoder: Encoder::new(options),
+        ledger: Ledger::new(),
+        keyframes: Due::default(),
         sink,
+        packer,
+        files,
         pending: Vec::with_capacity(2 * WRITE),
+        frame: Entry::default(),
         expected: None,
         shared: Arc::clone(&shared),
     };
@@ -177,6 +224,95 @@ fn start_sink(
     })
 }
 
+/// The files of one recording.
+struct Files {
+    path: PathBuf,
+    existing: Existing,
+    compressed: bool,
+    limits: Limits,
+    number: u32,
+    made: VecDeque<PathBuf>,
+}
+
+impl Files {
+    fn new(path: &Path, existing: Existing, compressed: bool, limits: Limits) -> Files {
+        Files {
+            path: path.to_owned(),
+            existing,
+            compressed,
+            limits,
+            number: 0,
+            made: VecDeque::new(),
+        }
+    }
+
+    /// `fabric.pcapng.zst`, or its name with a number before the suffixes.
+    fn name(&self) -> PathBuf {
+        if self.limits.keep.is_none() {
+            return self.path.clone();
+        }
+        let name = self.path.file_name().unwrap_or_default().to_string_lossy();
+        let dot = [".pcapng.zst", ".pcapng", ".zst"]
+            .iter()
+            .find_map(|suffix| name.strip_suffix(suffix).map(str::len))
+            .unwrap_or(name.len());
+        let (stem, suffix) = name.split_at(dot);
+        let number = self.number;
+        self.path
+            .with_file_name(format!("{stem}-{number:04}{suffix}"))
+    }
+
+    /// Begins the next file; those beyond the limit go. Also says what was trimmed.
+    fn next(&mut self) -> Result<(FileSink, u64), OpenError> {
+        self.number += 1;
+        if self.limits.keep.is_some() && self.existing == Existing::Append {
+            // Numbers go on; a file that is there is whole and stays as it is.
+            while self.name().symlink_metadata().is_ok() {
+                self.number += 1;
+            }
+        }
+        let path = self.name();
+        let (file, trimmed) = file::open(&path, self.existing, self.compressed)?;
+        let sink = FileSink::new(file, &path).map_err(|error| OpenError::Io {
+            path: path.clone(),
+            error,
+        })?;
+        self.made.push_back(path);
+        let keep = self.limits.keep.map_or(usize::MAX, |k| k.max(1) as usize);
+        while self.made.len() > keep {
+            if let Some(old) = self.made.pop_front() {
+                // Gone already, or somebody else's by now: either way not here any more.
+                let _ = std::fs::remove_file(old);
+            }
+        }
+        Ok((sink, trimmed))
+    }
+}
+
+/// When a keyframe is due: after so many events or so long, but never so often that keyframes
+/// are more than a fifth of the recording.
+#[derive(Debug, Default)]
+struct Due {
+    events: u64,
+    since: Option<Stamp>,
+    bytes: u64,
+    last_size: u64,
+    /// Something was lost.
+    wanted: bool,
+}
+
+impl Due {
+    const EVENTS: u64 = 500_000;
+    const TIME: Duration = Duration::from_secs(300);
+    const TIMES_ITS_SIZE: u64 = 4;
+
+    fn is_due(&self, at: Stamp) -> bool {
+        let long = self.since.is_some_and(|s| at.since(s) >= Due::TIME);
+        (long || self.wanted || self.events >= Due::EVENTS)
+            && self.bytes >= Due::TIMES_ITS_SIZE * self.last_size
+    }
+}
+
 /// What takes whole blocks.
 trait Sink: Send {
     /// Writes all of it, or leaves what was written before as it was.
@@ -185,6 +321,8 @@ trait Sink: Send {
     fn sync(&mut self) -> io::Result<()>;
     /// A reader waits at the other end.
     fn is_live(&self) -> bool;
+    /// How long it is.
+    fn len(&self) -> u64;
 }
 
 struct FileSink {
@@ -229,6 +367,10 @@ impl Sink for FileSink {
     fn is_live(&self) -> bool {
         false
     }
+
+    fn len(&self) -> u64 {
+        self.len
+    }
 }
 
 struct PipeSink(File);
@@ -245,12 +387,22 @@ impl Sink for PipeSink {
     fn is_live(&self) -> bool {
         true
     }
+
+    fn len(&self) -> u64 {
+        0
+    }
 }
 
 struct Writer {
     encoder: Encoder,
+    ledger: Ledger,
+    keyframes: Due,
     sink: Box<dyn Sink>,
+    packer: Option<Packer>,
+    files: Option<Files>,
     pending: Vec<u8>,
+    /// What `pending` holds.
+    frame: Entry,
     expected: Option<u64>,
     shared: Arc<Shared>,
 }
@@ -268,6 +420,7 @@ impl Writer {
 
     fn record(&mut self, batches: &Receiver<SharedBatch>) -> io::Result<()> {
         let flush_every = if self.sink.is_live() { FLUSH } else { SYNC };
+        let most = if self.packer.is_some() { PACK } else { WRITE };
         let mut flush_at = Instant::now() + flush_every;
         loop {
             match batches.recv_deadline(flush_at) {
@@ -278,7 +431,7 @@ impl Writer {
                     return self.sink.sync();
                 }
             }
-            if self.pending.len() >= WRITE {
+            if self.pending.len() >= most {
                 self.flush()?;
             }
             let now = Instant::now();
@@ -303,11 +456,92 @@ impl Writer {
                 at: first.at,
                 what: What::Dropped { count: gap },
             };
-            self.encoder.encode(&[lost], &mut self.pending);
+            self.encode(std::slice::from_ref(&lost));
             self.shared.dropped.fetch_add(gap, Ordering::Relaxed);
         }
-        self.encoder.encode(events, &mut self.pending);
+        // A pipe's reader begins at the beginning.
+        let full = self.is_full();
+        self.keyframes.wanted |= gap != 0 && self.files.is_some();
+        if full || self.keyframes.is_due(first.at) {
+            self.flush()?;
+            if full {
+                self.next_file()?;
+            }
+            self.keyframe(first);
+        }
+        self.encode(events);
+        if self.files.is_some() {
+            for event in events {
+                self.ledger.observe(event);
+            }
+        }
         self.expected = Some(last.seq.wrapping_add(1));
+        Ok(())
+    }
+
+    fn encode(&mut self, events: &[Event]) {
+        let before = self.pending.len();
+        self.encoder.encode(events, &mut self.pending);
+        self.keyframes.bytes += (self.pending.len() - before) as u64;
+        self.keyframes.events += events.len() as u64;
+        for event in events {
+            let wall = self.encoder.wall(event.at);
+            self.keyframes.since.get_or_insert(event.at);
+            if self.frame.from == 0 {
+                self.frame.from = wall;
+            }
+            self.frame.to = self.frame.to.max(wall);
+            if let Some(kind) = mark(&event.what) {
+                self.frame.marks.push(IndexMark {
+                    wall,
+                    kind: kind.to_owned(),
+                });
+            }
+        }
+    }
+
+    /// A keyframe, at the beginning of a frame.
+    fn keyframe(&mut self, next: &Event) {
+        if self.ledger.is_empty() {
+            return;
+        }
+        let (seq, at) = (next.seq, next.at);
+        self.encoder
+            .keyframe(seq, at, &self.ledger, &mut self.pending);
+        self.frame.key = true;
+        self.frame.from = self.encoder.wall(at);
+        self.keyframes = Due {
+            since: Some(at),
+            last_size: self.pending.len() as u64,
+            ..Due::default()
+        };
+    }
+
+    fn is_full(&self) -> bool {
+        let limit = self.files.as_ref().and_then(|f| f.limits.max_size);
+        // Compressed, what waits hardly counts.
+        let waits = if self.packer.is_some() {
+            self.pending.len() / 16
+        } else {
+            self.pending.len()
+        };
+        limit.is_some_and(|limit| self.sink.len() + waits as u64 >= limit)
+    }
+
+    fn next_file(&mut self) -> io::Result<()> {
+        self.sink.sync()?;
+        let Some(files) = &mut self.files else {
+            return Ok(());
+        };
+        if files.limits.keep.is_none() {
+            return Err(io::Error::other("the file reached the size it may have"));
+        }
+        let (sink, _) = files.next().map_err(io::Error::other)?;
+        self.sink = Box::new(sink);
+        self.encoder.begin_section();
+        if let Some(packer) = &mut self.packer {
+            packer.restart();
+        }
         Ok(())
     }
 
@@ -315,10 +549,21 @@ impl Writer {
         if self.pending.is_empty() {
             return Ok(());
         }
-        self.sink.write(&self.pending)?;
+        let frame = std::mem::take(&mut self.frame);
+        let written = match &mut self.packer {
+            Some(packer) => {
+                let mut packed = Vec::new();
+                packer.pack(&self.pending, frame, &mut packed)?;
+                self.sink.write(&packed)?;
+                packed.len()
+            }
+            None => {
+                self.sink.write(&self.pending)?;
+                self.pending.len()
+            }
+        };
         let s = &self.shared;
-        s.bytes
-            .fetch_add(self.pending.len() as u64, Ordering::Relaxed);
+        s.bytes.fetch_add(written as u64, Ordering::Relaxed);
         s.events.store(self.encoder.events(), Ordering::Relaxed);
         s.mads.store(self.encoder.mads(), Ordering::Relaxed);
         self.pending.clear();
@@ -345,11 +590,29 @@ impl Writer {
     }
 }
 
+/// Events that a timeline marks.
+fn mark(what: &What) -> Option<&'static str> {
+    Some(match what {
+        What::Mark { .. } => "mark",
+        What::Act { .. } => "act",
+        What::DeviceGone { .. } => "device gone",
+        What::DeviceBack => "device back",
+        What::Dropped { .. } => "dropped",
+        What::ClockStep { .. } => "clock step",
+        What::Closed { .. } => "closed",
+        What::Note { severity, .. } => match severity {
+            Severity::Info => return None,
+            Severity::Warning => "warning",
+            Severity::Critical => "critical",
+        },
+        _ => return None,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::event::Batch;
-    use crate::port::Stamp;
     use crate::record::Reader;
     use crossbeam_channel::unbounded;
 
@@ -387,6 +650,9 @@ mod tests {
         fn is_live(&self) -> bool {
             self.live
         }
+        fn len(&self) -> u64 {
+            self.data.lock().unwrap().len() as u64
+        }
     }
 
     fn record(
@@ -407,7 +673,7 @@ mod tests {
             tx.send(batch).unwrap();
         }
         drop(tx);
-        let handle = start_sink(Box::new(sink), 0, Options::default(), rx).unwrap();
+        let handle = start_sink(Box::new(sink), 0, Options::default(), None, None, rx).unwrap();
         let progress = handle.finish();
         let data = data.lock().unwrap().clone();
         (progress, data)

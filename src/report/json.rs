@@ -97,12 +97,11 @@ pub(super) fn node_status(model: &Model, node: &Node) -> &'static str {
     if !node.present {
         return "unreachable";
     }
-    let silent = node
-        .external_ports()
-        .next()
-        .and_then(|p| model.port(node.id.port(p), model.last()))
-        .is_some_and(|row| row.flags.no_answer);
-    if silent { "no_answer" } else { "ok" }
+    if model.answers(node.id) {
+        "ok"
+    } else {
+        "no_answer"
+    }
 }
 
 /// One JSON text a line, joined into the object that `head` began.

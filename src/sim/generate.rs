@@ -101,7 +101,8 @@ pub fn fat_tree(leaves: usize, hosts: usize, spines: usize, links: usize) -> Fab
 /// eight leaves: `leaf01` to `leaf04` HDR, `leaf05` and `leaf06` NDR, `leaf07` EDR, `leaf08` an
 /// old QDR switch with few counters. Each leaf has eight hosts on ports 1 to 8 and one link to
 /// each spine, the QDR one two in all. `login1` is where we are, `mgmt1` and `mgmt2` run subnet
-/// managers, `mds1` has both ports of its adapter in use.
+/// managers, `mds1` has
+/// both ports of its adapter in use, the second one at `leaf01`.
 pub fn default_fabric() -> Fabric {
     use Generation::{Edr, Fdr, Hdr, Ndr, Qdr};
     let mut b = Builder::new("built-in");

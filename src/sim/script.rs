@@ -256,10 +256,11 @@ pub struct DefaultFaults {
 impl DefaultFaults {
     /// Chooses from the nodes that are not in `spare`, in the order of the description: of n
     /// adapters with one link, number n/5 is the dead one, 2n/5 the narrow one, 3n/5 the
-    /// flapping one and 4n/5 the slow one; the noisy port is the first one that links two
-    /// switches.
+    /// flapping one and 4n/5 the slow one; the noisy port is the second one of the first switch
+    /// that has a link to an earlier switch.
     ///
-    /// In the built-in fabric these are cn009, cn021, gpu06, cn027 and leaf01's port 34.
+    /// In the built-in fabric these are cn013 (dead), cn025 (narrow), gpu09 (flapping), cn028
+    /// (slow) and leaf01's port 34 (noisy).
     pub fn choose(fabric: &Fabric, spare: &[usize]) -> DefaultFaults {
         let mut hosts: Vec<(usize, u8)> = Vec::new();
         for node in fabric.hosts().filter(|n| !spare.contains(n)) {

@@ -159,13 +159,6 @@ impl Manager {
         Some(info)
     }
 
-    /// The master answers.
-    pub fn is_awake(&self) -> bool {
-        self.master
-            .and_then(|m| self.instances.get(m))
-            .is_some_and(|i| i.hung.is_none())
-    }
-
     /// Remembers which ports can be reached.
     pub fn note_present(&mut self, ports: &[Port]) {
         self.present = (0u32..)
@@ -195,6 +188,17 @@ pub fn sm_nodes(fabric: &Fabric, local: usize) -> Vec<usize> {
 }
 
 impl World {
+    /// There is a master, it does not hang, and its node lives.
+    pub fn sm_awake(&self) -> bool {
+        self.sm
+            .master
+            .and_then(|m| self.sm.instances.get(m))
+            .is_some_and(|i| {
+                let node = self.nodes.get(i.node as usize);
+                i.hung.is_none() && node.is_some_and(|n| !n.dead)
+            })
+    }
+
     /// A node tells the SM what happened at one of its ports.
     pub fn send_trap(&mut self, node: u32, port: u8, number: u16) {
         let Some(notice) = self.notice(node, port, number) else {
@@ -284,7 +288,7 @@ impl World {
     pub fn trap_arrived(&mut self, slot: u32) {
         let notice = self.sm.traps.get_mut(slot as usize).and_then(Option::take);
         let Some(notice) = notice else { return };
-        if !self.sm.is_awake() {
+        if !self.sm_awake() {
             return;
         }
         if notice.trap_number() == 128 {
@@ -304,7 +308,7 @@ impl World {
     /// follow the links, subscribers learn who came and went.
     pub fn sweep(&mut self) {
         self.sm.sweeping = false;
-        if !self.sm.is_awake() {
+        if !self.sm_awake() {
             return;
         }
         let mut activated = Vec::new();

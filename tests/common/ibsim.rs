@@ -206,7 +206,8 @@ impl IbsimFabric {
         self.sim = Sim::start(self.dir.path(), &self.server);
     }
 
-    fn base(&self) -> &str {
+    /// The server's socket name.
+    pub fn name(&self) -> &str {
         match &self.server {
             Server::Local { base } => base,
             Server::Remote { .. } => panic!("a UDP server has no socket name"),
@@ -219,7 +220,7 @@ impl IbsimFabric {
         let child = tied(&find_program("opensm").unwrap())
             .args(["-d2", "-f"])
             .arg(&log)
-            .env("IBSIM_SOCKNAME", self.base())
+            .env("IBSIM_SOCKNAME", self.name())
             .env("LD_PRELOAD", find_shim().unwrap())
             .env("OSM_CACHE_DIR", self.dir.path())
             .env("OSM_TMP_DIR", self.dir.path())
@@ -273,7 +274,7 @@ impl IbsimFabric {
     pub fn native(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new(program);
         command
-            .env("IBSIM_SOCKNAME", self.base())
+            .env("IBSIM_SOCKNAME", self.name())
             .current_dir(self.dir.path())
             .stdin(Stdio::null());
         command

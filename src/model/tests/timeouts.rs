@@ -112,11 +112,15 @@ fn the_sa_and_unexplored_ports_are_destinations_of_their_own() {
     s.silence(Target::default(), query, 1, true);
     let who = Mad::smp_dr(Method::Get, NodeInfo::ID, 0, &[1, 3], 0).unwrap();
     s.silence(Target::beyond(key(SWITCH, 3), 1), who, 1, true);
+    let sm = Mad::smp_lid(Method::Get, crate::mad::SmInfo::ID, 0, 0);
+    s.silence(Target::default(), sm, 1, true);
     let rows = s.model.destinations(s.now);
-    assert_eq!(
-        (rows[0].name, rows[0].node, rows[0].timed_out),
-        ("SA", None, 1)
-    );
+    for (row, name) in rows.iter().zip(["SA", "SM"]) {
+        assert_eq!((row.name, row.node, row.timed_out), (name, None, 1));
+    }
+    assert!(s.model.port(key(SWITCH, 3), s.now).unwrap().flags.no_answer);
+    assert!(!s.model.port(key(SWITCH, 1), s.now).unwrap().flags.no_answer);
+    assert!(s.model.answers(NodeId::new(SWITCH)));
     let last = rows.last().unwrap();
     assert_eq!(
         (last.name, last.node, last.sent, last.timed_out),

@@ -43,10 +43,11 @@ struct Message {
     bytes: Vec<u8>,
 }
 
-/// A known exchange as an event of the stream: two MADs follow.
+/// A known exchange: two MADs follow.
 #[derive(Debug)]
 struct HalfKnown {
-    meta: KnownMeta,
+    /// Number and time, if it is an event of the stream and no part of a keyframe.
+    meta: Option<KnownMeta>,
     request: Option<(Mad, Address, Target)>,
 }
 
@@ -65,7 +66,21 @@ pub struct Assembler {
     text: String,
     parts: u32,
     known: Option<HalfKnown>,
+    keyframe: Within,
+    /// Something of the stream was yielded: keyframes say nothing new.
+    begun: bool,
     guesser: Option<Box<Guesser>>,
+}
+
+/// Where reading is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Within {
+    #[default]
+    Stream,
+    /// In a keyframe that is not needed.
+    Skipped,
+    /// In a keyframe that reading begins with.
+    Applied,
 }
 
 impl Assembler {
@@ -76,6 +91,7 @@ impl Assembler {
             self.problems
                 .add(offset, "a known exchange lacks its reply".into());
         }
+        self.keyframe = Within::Stream;
         self.guesser = None;
         self.section = None;
         self.entries.clear();
@@ -98,9 +114,26 @@ impl Assembler {
             return;
         };
         let seq = frame.seq;
-        let what = match frame.body.into_what() {
-            Ok(what) => what,
-            Err(own) => return self.own(packet, own),
+        if !packet.keyframe {
+            // Its end was lost.
+            self.keyframe = Within::Stream;
+        }
+        let what = match (self.keyframe, frame.body.into_what()) {
+            (_, Err(own)) => return self.own(packet, own),
+            (Within::Stream, Ok(_)) if packet.keyframe => {
+                self.stats.keyframe += 1;
+                return;
+            }
+            (Within::Skipped, Ok(_)) => {
+                self.stats.keyframe += 1;
+                return;
+            }
+            (Within::Applied, Ok(what)) => {
+                let at = Stamp(packet.nanos.wrapping_sub(self.anchor()));
+                self.repeat(at, what);
+                return;
+            }
+            (Within::Stream, Ok(what)) => what,
         };
         let at = match &self.section {
             Some(section) => Stamp(packet.nanos.wrapping_sub(section.anchor as u64)),
@@ -120,7 +153,19 @@ impl Assembler {
         self.emit(seq, at, what);
     }
 
+    /// What the section's packets count their time from.
+    fn anchor(&self) -> u64 {
+        self.section.as_ref().map_or(0, |s| s.anchor as u64)
+    }
+
+    /// Yields what a keyframe tells: it has the number of what follows it.
+    fn repeat(&mut self, at: Stamp, what: What) {
+        let seq = self.next_seq;
+        self.out.push_back(Event { seq, at, what });
+    }
+
     fn emit(&mut self, seq: Option<u64>, at: Stamp, what: What) {
+        self.begun = true;
         let seq = seq.unwrap_or(self.next_seq);
         self.next_seq = seq.wrapping_add(1);
         self.out.push_back(Event { seq, at, what });
@@ -141,6 +186,7 @@ impl Assembler {
                 self.next_seq = section.seq;
                 self.section = Some(section);
             }
+            Body::Targets(_) if self.keyframe == Within::Skipped => self.stats.keyframe += 1,
             Body::Targets(Targets { session, entries }) => {
                 for entry in entries {
                     if entry.id > MAX_ENTRIES && entry.id & KEYFRAME_BIT == 0 {
@@ -153,17 +199,33 @@ impl Assembler {
             Body::Next(seq) => self.next_seq = seq,
             Body::Mad(meta) => {
                 // A keyframe's is skipped with it.
-                if !packet.keyframe || self.known.is_some() {
+                let kept = self.known.is_some() || self.keyframe == Within::Applied;
+                if !packet.keyframe || kept {
                     self.meta = Some(meta);
                 }
             }
             Body::Known(meta) => {
                 self.known = Some(HalfKnown {
-                    meta,
+                    meta: Some(meta),
                     request: None,
                 });
             }
             Body::Part(part) => self.part(packet, &part),
+            Body::Keyframe(keyframe) => {
+                self.stats.keyframe += 1;
+                self.known = None;
+                self.keyframe = Within::Skipped;
+                if !self.begun {
+                    self.keyframe = Within::Applied;
+                    self.generation = keyframe.section.generation;
+                    self.next_seq = keyframe.section.seq;
+                    self.section = Some(keyframe.section);
+                }
+            }
+            Body::KeyframeEnd { .. } => {
+                self.begun |= self.keyframe == Within::Applied;
+                self.keyframe = Within::Stream;
+            }
             _ => self.stats.unknown += 1,
         }
     }
@@ -192,9 +254,17 @@ impl Assembler {
     /// Takes a MAD's packet: a whole MAD, or a segment of one.
     pub fn packet(&mut self, packet: &Packet<'_>, framed: &Framed<'_>) {
         let keyframe = packet.keyframe || packet.id.is_some_and(|id| id as u32 & KEYFRAME_BIT != 0);
-        if keyframe && self.known.is_none() {
-            self.stats.keyframe += 1;
-            return;
+        if !keyframe {
+            self.keyframe = Within::Stream;
+        } else if self.known.is_none() {
+            if self.keyframe != Within::Applied {
+                self.stats.keyframe += 1;
+                return;
+            }
+            self.known = Some(HalfKnown {
+                meta: None,
+                request: None,
+            });
         }
         let Ok(view) = MadView::new(framed.mad) else {
             return;
@@ -385,18 +455,18 @@ impl Assembler {
             self.known = Some(known);
             return;
         };
-        let anchor = self.section.as_ref().map_or(0, |s| s.anchor as u64);
-        self.emit(
-            Some(known.meta.seq),
-            Stamp(known.meta.at),
-            What::Known(Box::new(Known {
-                at: Stamp(envelope.nanos.wrapping_sub(anchor)),
-                target,
-                request,
-                addr,
-                reply: mad,
-            })),
-        );
+        let at = Stamp(envelope.nanos.wrapping_sub(self.anchor()));
+        let what = What::Known(Box::new(Known {
+            at,
+            target,
+            request,
+            addr,
+            reply: mad,
+        }));
+        match known.meta {
+            Some(meta) => self.emit(Some(meta.seq), Stamp(meta.at), what),
+            None => self.repeat(at, what),
+        }
     }
 
     fn guesser<'a>(

@@ -14,7 +14,7 @@ use std::io::Read;
 use super::frame::{self, NoMad, Payload};
 use crate::event::{Batch, Event};
 use assemble::Assembler;
-use source::{Item, Source};
+use source::{Item, Packet, Source};
 
 /// Something that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,7 +67,7 @@ pub struct Stats {
     pub events: u64,
     /// MADs of the stream; an RMPP message counts once.
     pub mads: u64,
-    /// Packets of keyframes, which sequential reading skips.
+    /// Packets of keyframes that were skipped: all but the one that reading begins with.
     pub keyframe: u64,
     /// Packets that are no MADs.
     pub other: u64,
@@ -96,6 +96,15 @@ impl<R: Read> Reader<R> {
     pub fn new(input: R) -> Reader<R> {
         Reader {
             source: Source::new(input),
+            assembler: Assembler::default(),
+            ended: false,
+        }
+    }
+
+    /// Reads from the midst of a recording on: from where a keyframe's first block is.
+    pub(super) fn resume(input: R, offset: u64) -> Reader<R> {
+        Reader {
+            source: Source::resume(input, offset),
             assembler: Assembler::default(),
             ended: false,
         }
@@ -179,4 +188,18 @@ pub(super) fn whole_length(input: impl Read) -> std::io::Result<u64> {
     let mut problems = Problems::default();
     while source.next(&mut problems).is_some() {}
     source.take_error().map_or(Ok(source.whole()), Err)
+}
+
+/// Shows every packet of `input`.
+pub(super) fn each_packet(
+    input: impl Read,
+    problems: &mut Problems,
+    mut each: impl FnMut(&Packet<'_>),
+) {
+    let mut source = Source::new(input);
+    while let Some(item) = source.next(problems) {
+        if let Item::Packet(packet) = item {
+            each(&packet);
+        }
+    }
 }

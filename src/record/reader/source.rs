@@ -6,7 +6,9 @@
 use std::io::Read;
 
 use super::super::block::{EPB, IDB, SHB, SPB, option};
+use super::super::encode::KEYFRAMES;
 use super::super::frame::{Direction, LINK_UPPER_PDU};
+use super::super::zst::Inflate;
 use super::Problems;
 
 /// Longest block that is taken for one.
@@ -104,7 +106,7 @@ enum Format {
 /// The packets of a byte stream.
 #[derive(Debug)]
 pub struct Source<R> {
-    input: R,
+    input: Inflate<R>,
     buf: Vec<u8>,
     start: usize,
     /// Offset of `buf[0]` in the input.
@@ -124,7 +126,7 @@ pub struct Source<R> {
 impl<R: Read> Source<R> {
     pub fn new(input: R) -> Source<R> {
         Source {
-            input,
+            input: Inflate::new(input),
             buf: Vec::new(),
             start: 0,
             base: 0,
@@ -136,6 +138,20 @@ impl<R: Read> Source<R> {
             whole: 0,
             failed: None,
         }
+    }
+
+    /// Reads from the midst of a recording, at the beginning of a block.
+    pub fn resume(input: R, offset: u64) -> Source<R> {
+        let mut source = Source::new(input);
+        source.base = offset;
+        // What the blocks of its interfaces would have said.
+        source.interfaces = (0..3)
+            .map(|number| Interface {
+                keyframe: number == KEYFRAMES,
+                ..Interface::RECORDING
+            })
+            .collect();
+        source
     }
 
     /// What ended the reading early, if it was no end of the input.
@@ -171,6 +187,12 @@ impl<R: Read> Source<R> {
             let n = match got {
                 Ok(n) => n.min(READ),
                 Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {
+                    self.buf.truncate(old);
+                    continue;
+                }
+                // Damage to a compressed file; the rest of it follows.
+                Err(e) if e.kind() == std::io::ErrorKind::InvalidData => {
+                    problems.add(self.base + old as u64, e.to_string());
                     self.buf.truncate(old);
                     continue;
                 }
@@ -470,7 +492,11 @@ impl<R: Read> Source<R> {
         let known = self.interfaces.get(number).copied();
         // Where an interface's block was damaged, its packets still show their tags.
         let tagged = self.rest().get(28..30) == Some(&[0, 12]);
-        let Some(interface) = known.or_else(|| tagged.then_some(Interface::RECORDING)) else {
+        let guessed = Interface {
+            keyframe: number == KEYFRAMES as usize,
+            ..Interface::RECORDING
+        };
+        let Some(interface) = known.or_else(|| tagged.then_some(guessed)) else {
             problems.add(
                 offset,
                 format!("a packet of the unknown interface {number} is skipped"),

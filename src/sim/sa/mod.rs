@@ -37,7 +37,7 @@ impl World {
             // A kernel answers what no process of its host wants.
             return finish(mad, Status::UNSUPPORTED_ATTRIBUTE);
         }
-        if !self.sm.is_awake() {
+        if !self.sm_awake() {
             return Verdict::Silence;
         }
         match (method, id) {

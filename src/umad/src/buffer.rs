@@ -206,3 +206,94 @@ impl fmt::Debug for Buffer {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GRH: Grh = Grh {
+        gid: [0xfe; 16],
+        gid_index: 3,
+        hop_limit: 64,
+        traffic_class: 5,
+        flow_label: 0x0001_0203,
+    };
+
+    fn sent(buffer: &mut Buffer, layout: Layout, len: usize) -> Vec<u8> {
+        let packet = buffer.prepare(layout, AgentId(2), len, Reply::None);
+        packet.unwrap().to_vec()
+    }
+
+    /// Bytes at their places in the kernel's header.
+    #[test]
+    fn set_and_sent() {
+        let mut b = Buffer::new();
+        b.mad_mut().fill(0xaa);
+        b.set_addr(0x1234, 1, 3, 0x8001_0000);
+        b.set_grh(Some(GRH));
+        b.set_pkey_index(0x0102);
+        let raw = sent(&mut b, Layout::New, 256);
+        assert_eq!(raw.len(), 64 + 256);
+        assert_eq!(raw[20..31], [0, 0, 0, 1, 0x80, 1, 0, 0, 0x12, 0x34, 3]);
+        assert_eq!(raw[32..36], [1, 3, 64, 5]);
+        assert_eq!(raw[52..56], [0, 1, 2, 3]);
+        assert_eq!(raw[56..58], 0x0102u16.to_ne_bytes());
+        assert_eq!(raw[64..], [0xaa; 256]);
+        let raw = sent(&mut b, Layout::Old, 256);
+        assert_eq!((raw.len(), raw[56]), (56 + 256, 0xaa));
+        // Shorter: whole, and zero where nothing was given.
+        let raw = sent(&mut b, Layout::Old, 30);
+        assert_eq!((raw.len(), raw[56 + 29]), (56 + 256, 0xaa));
+        assert_eq!(raw[56 + 30..], [0; 226]);
+        b.set_grh(None);
+        assert_eq!(sent(&mut b, Layout::Old, 256)[32], 0);
+    }
+
+    #[test]
+    fn network_order() {
+        let mut b = Buffer::new();
+        b.set_addr_net(
+            u16::from_ne_bytes([0x12, 0x34]),
+            u32::from_ne_bytes([0, 0, 0, 1]),
+            3,
+            u32::from_ne_bytes([0x80, 1, 0, 0]),
+        );
+        b.set_grh_net(Some(Grh {
+            flow_label: u32::from_ne_bytes([0, 1, 2, 3]),
+            ..GRH
+        }));
+        let raw = sent(&mut b, Layout::New, 256);
+        assert_eq!(raw[20..31], [0, 0, 0, 1, 0x80, 1, 0, 0, 0x12, 0x34, 3]);
+        assert_eq!(raw[52..56], [0, 1, 2, 3]);
+        assert_eq!(b.address().grh, Some(GRH));
+    }
+
+    #[test]
+    fn received() {
+        let mut b = Buffer::new();
+        let got = b.receive(Layout::Old, |raw| {
+            assert_eq!(raw.len(), 56 + 256);
+            raw[4..8].copy_from_slice(&110u32.to_ne_bytes());
+            raw[56] = 7;
+            Ok(56 + 24)
+        });
+        assert_eq!(got, Ok(Some(24)));
+        assert_eq!((b.status(), b.len(), b.mad()[0]), (110, 24, 7));
+        // Not even a header, or nothing at all: no bytes in use.
+        assert_eq!(b.receive(Layout::Old, |_| Ok(3)), Ok(None));
+        assert!(b.is_empty());
+        let none = b.receive(Layout::New, |_| Err(Errno::EAGAIN));
+        assert_eq!(none, Err(Errno::EAGAIN));
+    }
+
+    #[test]
+    fn grows() {
+        let mut b = Buffer::with_capacity(1);
+        assert_eq!(b.capacity(), 256);
+        b.set_mad(&[1; 300]);
+        assert_eq!((b.len(), b.capacity()), (300, 300));
+        let none = Reply::None;
+        assert!(b.prepare(Layout::New, AgentId(0), 301, none).is_err());
+        assert_eq!(sent(&mut b, Layout::New, 300).len(), 364);
+    }
+}

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::abi::{Address, AgentId, Header, Layout, MAD_SIZE, MAX_HEADER, Reply, padded_len};
 use crate::agent::{RawRegistration, Registration, register_any};
@@ -13,7 +13,7 @@ use crate::error::{Access, Error, Result};
 use crate::select::{PortId, Select};
 use crate::sys::{self, Fd};
 use crate::sysfs::Sysfs;
-use crate::wait::{is_gone, millis_until};
+use crate::wait::{Deadline, is_gone};
 
 /// Bytes of header and MAD that a simulator fills, whatever it claims to have read.
 const SIMULATED_PACKET: usize = 288;
@@ -69,7 +69,7 @@ struct Inner {
     simulated: bool,
     /// Holds every call on this port.
     span: tracing::Span,
-    /// Requests whose reply or timeout has not been read yet.
+    /// Under a simulator: requests whose reply or timeout has not been read yet.
     outstanding: AtomicU32,
 }
 
@@ -356,7 +356,7 @@ impl Port {
             .copied()
             .unwrap_or(0);
         // Counted before the write: the reply may be read by another thread at once.
-        let expects = reply != Reply::None;
+        let expects = self.inner.simulated && reply != Reply::None;
         if expects {
             self.inner.outstanding.fetch_add(1, Ordering::Relaxed);
         }
@@ -462,7 +462,7 @@ impl Port {
             }
         }
         let response = buffer.mad().get(3).is_some_and(|m| m & 0x80 != 0);
-        if response || buffer.status() != 0 {
+        if self.inner.simulated && (response || buffer.status() != 0) {
             self.settled();
         }
         tracing::trace!(
@@ -478,9 +478,9 @@ impl Port {
     /// end). Goes on after a signal, within the same timeout. A simulator may say `true` with
     /// nothing there.
     pub fn poll(&self, timeout: Option<Duration>) -> Result<bool> {
-        let deadline = timeout.and_then(|t| Instant::now().checked_add(t));
+        let mut deadline = Deadline::after(timeout);
         loop {
-            match self.poll_once(millis_until(deadline)) {
+            match self.poll_once(deadline.millis()) {
                 Err(e) if e.is_interrupted() => {}
                 other => return other,
             }

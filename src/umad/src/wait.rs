@@ -91,12 +91,35 @@ impl Ready {
     }
 }
 
-/// Milliseconds to a deadline, rounded up so that a wait never ends early; -1 for none.
-pub(crate) fn millis_until(deadline: Option<Instant>) -> i32 {
-    deadline.map_or(-1, |at| {
-        let left = at.saturating_duration_since(Instant::now());
+/// A wait's end. The clock is read once at first, and again only if a signal cut the wait short.
+pub(crate) struct Deadline {
+    timeout: Option<Duration>,
+    end: Option<Instant>,
+    fresh: bool,
+}
+
+impl Deadline {
+    pub(crate) fn after(timeout: Option<Duration>) -> Self {
+        let ahead = timeout.filter(|t| !t.is_zero());
+        Self {
+            timeout,
+            // Further than the clock reaches is no end.
+            end: ahead.and_then(|t| Instant::now().checked_add(t)),
+            fresh: true,
+        }
+    }
+
+    /// Milliseconds left, rounded up so that a wait never ends early; -1 for no end.
+    pub(crate) fn millis(&mut self) -> i32 {
+        let left = match (self.timeout, self.end) {
+            (None, _) => return -1,
+            (Some(all), _) if self.fresh => all,
+            (Some(_), Some(end)) => end.saturating_duration_since(Instant::now()),
+            (Some(all), None) => all,
+        };
+        self.fresh = false;
         i32::try_from(left.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX)
-    })
+    }
 }
 
 /// Waits until one of the ports has something to receive, a device is removed, the waker is
@@ -113,7 +136,7 @@ pub fn wait(ports: &[&Port], waker: Option<&Waker>, timeout: Option<Duration>) -
             errno: crate::Errno::EINVAL,
         });
     }
-    let deadline = timeout.and_then(|t| Instant::now().checked_add(t));
+    let mut deadline = Deadline::after(timeout);
     if ports.iter().any(|p| p.is_simulated()) {
         return wait_simulated(ports, waker, deadline);
     }
@@ -132,7 +155,7 @@ pub fn wait(ports: &[&Port], waker: Option<&Waker>, timeout: Option<Duration>) -
         used += 1;
     }
     loop {
-        match sys::poll(&mut fds[..used], millis_until(deadline)) {
+        match sys::poll(&mut fds[..used], deadline.millis()) {
             Err(crate::Errno::EINTR) => {}
             Err(errno) => {
                 return Err(Error::Call {
@@ -165,7 +188,7 @@ pub fn wait_fd(
     waker: Option<&Waker>,
     timeout: Option<Duration>,
 ) -> Result<bool> {
-    let deadline = timeout.and_then(|t| Instant::now().checked_add(t));
+    let mut deadline = Deadline::after(timeout);
     let own = libc::pollfd {
         fd: fd.as_raw_fd(),
         events: libc::POLLIN,
@@ -176,7 +199,7 @@ pub fn wait_fd(
         waker.map_or(libc::pollfd { fd: -1, ..own }, Waker::pollfd),
     ];
     loop {
-        match sys::poll(&mut fds, millis_until(deadline)) {
+        match sys::poll(&mut fds, deadline.millis()) {
             Err(crate::Errno::EINTR) => {}
             Err(errno) => {
                 return Err(Error::Call {
@@ -199,15 +222,11 @@ pub(crate) fn is_gone(fd: &libc::pollfd) -> bool {
     fd.revents & (libc::POLLERR | libc::POLLHUP) != 0
 }
 
-fn wait_simulated(
-    ports: &[&Port],
-    waker: Option<&Waker>,
-    deadline: Option<Instant>,
-) -> Result<Ready> {
+fn wait_simulated(ports: &[&Port], waker: Option<&Waker>, mut deadline: Deadline) -> Result<Ready> {
     let mut ready = Ready::default();
     loop {
         for (i, port) in ports.iter().enumerate() {
-            let left = millis_until(deadline);
+            let left = deadline.millis();
             let slice = if left < 0 {
                 SLICE_MS
             } else {
@@ -228,7 +247,7 @@ fn wait_simulated(
             }
         }
         ready.woken = waker.is_some_and(Waker::take);
-        if !ready.is_timeout() || millis_until(deadline) == 0 {
+        if !ready.is_timeout() || deadline.millis() == 0 {
             return Ok(ready);
         }
     }

@@ -10,6 +10,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may fail")]
 
+#[path = "../common/capi.rs"]
+mod capi;
 mod fabric;
 mod sim_cases;
 
@@ -17,27 +19,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Output};
 use std::sync::{Arc, OnceLock};
 
+use capi::{built, compile, drop_in};
 use fabric::{Fabric, Library, finish, program, shim};
 use libtest_mimic::{Arguments, Failed, Trial};
-
-/// Our C face as a shared object and as an archive, built once.
-fn built() -> &'static Path {
-    static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT.get_or_init(|| {
-        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("capi");
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let out = Command::new(cargo)
-            .current_dir(env!("CARGO_MANIFEST_DIR"))
-            .args(["rustc", "--offline", "-p", "umad", "--lib"])
-            .args(["--features", "capi"])
-            .args(["--crate-type", "cdylib,staticlib", "--target-dir"])
-            .arg(&target)
-            .output()
-            .unwrap();
-        assert!(out.status.success(), "{}", text(&out.stderr));
-        target.join("debug")
-    })
-}
 
 fn ours() -> PathBuf {
     built().join("libumad.so")
@@ -189,41 +173,13 @@ fn opensm() -> Result<(), Failed> {
     same(&c, &run(Library::Ours(&ours)), 40)
 }
 
-fn compile(source: &str, more: &[&std::ffi::OsStr]) -> PathBuf {
-    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(source);
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/foreign");
-    let out = Command::new("cc")
-        .args(["-Wall", "-Werror", "-o"])
-        .arg(&program)
-        .arg(path.join(format!("{source}.c")))
-        .args(more)
-        .output()
-        .unwrap();
-    assert!(out.status.success(), "{}", text(&out.stderr));
-    program
-}
-
 /// Everything else that the C header declares.
 fn contract(fabric: &Fabric) -> Result<(), Failed> {
-    let program = compile("contract", &["-libumad".as_ref()]);
+    let program = compile("foreign/contract.c", &["-libumad".as_ref()]);
     let ours = ours();
     let run = |library| stable(&finish(&mut fabric.command(library, &program)));
     let c = run(Library::C);
     same(&c, &run(Library::Ours(&ours)), 1500)
-}
-
-/// Links the drop-in library by the documented script; returns its directory.
-fn drop_in() -> PathBuf {
-    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("drop-in");
-    std::fs::create_dir_all(&dir).unwrap();
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("capi/link-libibumad");
-    let out = Command::new(script)
-        .arg(built().join("libumad.a"))
-        .arg(dir.join("libibumad.so.3"))
-        .output()
-        .unwrap();
-    assert!(out.status.success(), "{}", text(&out.stderr));
-    dir
 }
 
 /// The versions that the distribution's library lacks, and that a program which asks for
@@ -231,9 +187,12 @@ fn drop_in() -> PathBuf {
 fn versions(fabric: &Fabric) -> Result<(), Failed> {
     let dir = drop_in();
     let library = dir.join("libibumad.so.3");
-    let program = compile("versions", &[library.as_os_str(), "-ldl".as_ref()]);
+    let program = compile(
+        "foreign/versions.c",
+        &[library.as_os_str(), "-ldl".as_ref()],
+    );
     let mut command = fabric.command(Library::C, &program);
-    let output = finish(command.env("LD_LIBRARY_PATH", &dir));
+    let output = finish(command.env("LD_LIBRARY_PATH", dir));
     let got = text(&output.stdout);
     // One device that is both sides; ENODEV is 19. A port given by number is looked at, on a
     // device with one port that one is used.
@@ -258,7 +217,7 @@ fn versions(fabric: &Fabric) -> Result<(), Failed> {
         return Err(format!("{got}\n{}", text(&output.stderr)).into());
     }
     let mut command = fabric.command(Library::C, "ibnetdiscover");
-    let on_ours = stable(&finish(command.env("LD_LIBRARY_PATH", &dir)));
+    let on_ours = stable(&finish(command.env("LD_LIBRARY_PATH", dir)));
     let on_c = stable(&finish(&mut fabric.command(Library::C, "ibnetdiscover")));
     same(&on_c, &on_ours, 40)
 }

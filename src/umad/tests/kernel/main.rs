@@ -11,20 +11,43 @@
     reason = "a test may fail, and the guest reports over its console"
 )]
 
+#[path = "../common/capi.rs"]
+mod capi;
 mod cases;
 
 use std::process::{Command, ExitCode};
 use std::sync::{Arc, OnceLock};
 
+use capi::compile;
 use libtest_mimic::{Arguments, Trial};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/kernel/run");
+
+const LIBRARY: &str = "libibumad.so.3";
+
+/// The case that needs a C compiler and the C header.
+const C_FACE: &str = "c_face";
+
+fn has_c() -> bool {
+    let compiles = Command::new("cc")
+        .args(["-fsyntax-only", "-include", "infiniband/umad.h"])
+        .args(["-x", "c", "/dev/null"])
+        .output();
+    compiles.is_ok_and(|out| out.status.success())
+}
 
 /// What one boot said: the console's text.
 fn boot(console: &OnceLock<String>) -> &str {
     console.get_or_init(|| {
         let me = std::env::current_exe().expect("own path");
-        let out = Command::new(SCRIPT)
+        let mut script = Command::new(SCRIPT);
+        if has_c() {
+            let library = capi::drop_in();
+            let program = compile("kernel/c_face.c", &[library.join(LIBRARY).as_os_str()]);
+            script.arg("--add").arg(program);
+            script.env("LD_LIBRARY_PATH", library);
+        }
+        let out = script
             .arg(me)
             .arg("--in-guest")
             .output()
@@ -51,6 +74,9 @@ fn main() -> ExitCode {
     if std::env::args().nth(1).as_deref() == Some("--in-guest") {
         return cases::run();
     }
+    if std::env::args().nth(1).as_deref() == Some("--open-port") {
+        return cases::open_port();
+    }
     let args = Arguments::from_args();
     let missing = Command::new(SCRIPT).arg("--missing").output();
     let missing = match missing {
@@ -58,11 +84,14 @@ fn main() -> ExitCode {
         Err(e) => e.to_string(),
     };
     let required = std::env::var_os("FABTOP_REQUIRE_FOREIGN").is_some_and(|v| v == "1");
-    let ignored = !missing.is_empty() && !required;
     let console = Arc::new(OnceLock::new());
     let trials = cases::ALL.iter().map(|&(name, _)| {
         let console = Arc::clone(&console);
-        let missing = missing.clone();
+        let mut missing = missing.clone();
+        if name == C_FACE && !has_c() {
+            missing.push_str(" cc infiniband/umad.h");
+        }
+        let ignored = !missing.is_empty() && !required;
         let kind = if ignored {
             format!("missing: {missing}")
         } else {

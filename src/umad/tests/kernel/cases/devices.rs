@@ -50,3 +50,54 @@ pub fn open() {
     // SAFETY: as above; the number is closed now.
     assert_eq!(unsafe { libc::fcntl(fd, libc::F_GETFD) }, -1);
 }
+
+/// What a user sees who is not root: all that is needed to help oneself.
+pub fn permission_denied() {
+    use std::os::unix::process::CommandExt;
+    let out = Command::new("/proc/self/exe")
+        .arg("--open-port")
+        .uid(65534)
+        .gid(65534)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&out.stdout);
+    let parts = [
+        "/dev/infiniband/umad",
+        "EACCES",
+        "root:root",
+        "mode 0600",
+        "sudo",
+        "udev rule",
+    ];
+    for part in parts {
+        assert!(said.contains(part), "{part} in {said}");
+    }
+}
+
+/// The C face, by a program of its own. What it prints is what the manual pages promise.
+pub fn c_face() {
+    // Not there without a C compiler outside, where this case is ignored then.
+    let out = Command::new("/bin/c_face").output().unwrap();
+    let said = String::from_utf8_lossy(&out.stdout);
+    let want = "size 56\n\
+        open 1 1 size 64\n\
+        default -19\n\
+        flags 22 known 1\n\
+        user rmpp 0 id 0\n\
+        unregister 0\n\
+        again -1 errno 22\n\
+        no QP0 -1 errno 93\n\
+        server 0, the same again -1 errno 22\n\
+        client 0 oui 1\n\
+        send 0\n\
+        poll 0\n\
+        small -28 needs 3936\n\
+        whole 0 length 3936 status 0 pkey 0 same 1\n\
+        grh 1\n\
+        timed out 0 status 110 length 24\n\
+        nothing -11 errno 11\n\
+        nothing in time -110 errno 110\n\
+        no grh -5 errno 22\n\
+        close 0 0\n";
+    assert_eq!(said, want, "{}", String::from_utf8_lossy(&out.stderr));
+}

@@ -27,6 +27,8 @@ pub const ALL: &[Case] = &[
     ("enumeration", devices::enumeration),
     ("default_port_is_not_ethernet", devices::default_port),
     ("open", devices::open),
+    ("permission_denied", devices::permission_denied),
+    ("c_face", devices::c_face),
     ("register_classes_without_qp0", registration::register_qp0),
     ("register_rules", registration::register_rules),
     (
@@ -100,6 +102,15 @@ unsafe impl GlobalAlloc for Counting {
 static ALLOCATOR: Counting = Counting;
 
 static PANIC: Mutex<String> = Mutex::new(String::new());
+
+/// Opens a port, as whatever user runs this, and says what happens.
+pub fn open_port() -> ExitCode {
+    match Port::open(&Select::exact("rxe0", 1)) {
+        Ok(_) => println!("opened"),
+        Err(e) => println!("{e}"),
+    }
+    ExitCode::SUCCESS
+}
 
 pub fn run() -> ExitCode {
     std::panic::set_hook(Box::new(|info| {

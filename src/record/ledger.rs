@@ -1,0 +1,281 @@
+//! What a keyframe tells: a session's last word on everything.
+//!
+//! The ledger remembers the last good reply to each question about a node that is present, and
+//! the last event of each kind that holds until the next one. Bounded by the fabric: replies
+//! are kept without the zeros at their end.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::event::{Batch, Event, Known, SweepKind, What};
+use crate::fabric::{NodeId, PortKey, Request, Target, Topology};
+use crate::mad::{Mad, MgmtClass};
+use crate::port::{Address, Agent, Stamp};
+
+/// Requests on their way that are remembered; what is beyond was never answered.
+const MAX_PENDING: usize = 1 << 16;
+
+/// The question that a reply answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Key {
+    node: Option<NodeId>,
+    port: u8,
+    via: Option<PortKey>,
+    class: u8,
+    attribute: u16,
+    modifier: u32,
+}
+
+impl Key {
+    fn of(request: &Request) -> Key {
+        Key {
+            node: request.target.node,
+            port: request.target.port,
+            via: request.target.via,
+            class: request.class,
+            attribute: request.attribute,
+            modifier: request.modifier,
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Entry {
+    key: Key,
+    at: Stamp,
+    target: Target,
+    addr: Address,
+    request: Box<[u8]>,
+    reply: Box<[u8]>,
+}
+
+#[derive(Debug)]
+struct Pending {
+    target: Target,
+    addr: Address,
+    request: Request,
+    bytes: Box<[u8]>,
+}
+
+/// The last word on everything.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    opened: Option<Event>,
+    clock: Option<Event>,
+    settings: Option<Event>,
+    agents: BTreeMap<Agent, Event>,
+    local: Option<Event>,
+    gone: Option<Event>,
+    pace: Option<Event>,
+    back_offs: BTreeMap<NodeId, Event>,
+    sweeps: BTreeMap<SweepKind, (Event, Option<Event>)>,
+    topology: Topology,
+    pending: HashMap<u32, Pending>,
+    /// In the order in which the questions were first answered: nobody is told of a node's
+    /// ports before he is told of the node.
+    entries: Vec<Entry>,
+    places: HashMap<Key, usize>,
+}
+
+impl Ledger {
+    /// Nothing is known.
+    pub fn new() -> Ledger {
+        Ledger::default()
+    }
+
+    /// Replies that are remembered.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether no reply is remembered.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    fn answered(&mut self, event: &Event, reply: &Mad) {
+        if !reply.is_response() {
+            return;
+        }
+        let tid = reply.tid_low();
+        if !self
+            .pending
+            .get(&tid)
+            .is_some_and(|p| p.request.is_answered_by(reply))
+        {
+            return;
+        }
+        let Some(pending) = self.pending.remove(&tid) else {
+            return;
+        };
+        if !reply.status().is_ok() {
+            return;
+        }
+        self.topology.learn(&pending.request, reply);
+        let key = Key::of(&pending.request);
+        let entry = Entry {
+            key,
+            at: event.at,
+            target: pending.target,
+            addr: pending.addr,
+            request: pending.bytes,
+            reply: shorten(reply),
+        };
+        match self
+            .places
+            .get(&key)
+            .and_then(|at| self.entries.get_mut(*at))
+        {
+            Some(old) => *old = entry,
+            None => {
+                self.places.insert(key, self.entries.len());
+                self.entries.push(entry);
+            }
+        }
+    }
+
+    /// Forgets what was answered about nodes that are no more.
+    fn sweep(&mut self) {
+        let topology = &self.topology;
+        let is_there = |node: NodeId| topology.node(node).is_some_and(|n| n.present);
+        self.entries
+            .retain(|entry| match (entry.key.node, entry.key.via) {
+                (Some(node), _) => is_there(node),
+                (None, Some(via)) => {
+                    is_there(via.node) && topology.port(via).is_some_and(|p| p.peer.is_some())
+                }
+                (None, None) => true,
+            });
+        self.places = (0..)
+            .zip(&self.entries)
+            .map(|(at, e)| (e.key, at))
+            .collect();
+    }
+
+    /// Takes the next event of the session.
+    pub fn observe(&mut self, event: &Event) {
+        match &event.what {
+            What::Sent(sent) if sent.attempt > 0 => {
+                if sent.mad.class() == MgmtClass::SubnAdm {
+                    return;
+                }
+                if self.pending.len() >= MAX_PENDING {
+                    self.pending.clear();
+                }
+                let pending = Pending {
+                    target: sent.target,
+                    addr: sent.addr,
+                    request: Request::of(&sent.mad, sent.addr.lid, sent.target),
+                    bytes: shorten(&sent.mad),
+                };
+                self.pending.insert(sent.mad.tid_low(), pending);
+            }
+            What::Received(received) => self.answered(event, &received.mad),
+            What::TimedOut(t) => {
+                self.pending.remove(&t.tid);
+            }
+            What::SendFailed(f) => {
+                self.pending.remove(&f.tid);
+            }
+            What::Opened(_) => {
+                *self = Ledger::default();
+                self.opened = Some(event.clone());
+            }
+            What::ClockStep { .. } => self.clock = Some(event.clone()),
+            What::Settings(_) => self.settings = Some(event.clone()),
+            What::Agent(report) => {
+                self.agents.insert(report.agent, event.clone());
+            }
+            What::LocalPort(_) => self.local = Some(event.clone()),
+            What::DeviceGone { .. } => self.gone = Some(event.clone()),
+            What::DeviceBack => self.gone = None,
+            What::Pace(_) => self.pace = Some(event.clone()),
+            What::BackOff(b) if b.failures == 0 => {
+                self.back_offs.remove(&b.node);
+            }
+            What::BackOff(b) => {
+                self.back_offs.insert(b.node, event.clone());
+            }
+            What::SweepBegan(sweep) => {
+                if sweep.kind == SweepKind::Discovery {
+                    self.topology.discovery_began(sweep.generation);
+                }
+                self.sweeps.insert(sweep.kind, (event.clone(), None));
+            }
+            What::SweepEnded(sweep) => {
+                if sweep.kind == SweepKind::Discovery {
+                    self.topology.discovery_ended();
+                    self.sweep();
+                }
+                if let Some((_, ended)) = self.sweeps.get_mut(&sweep.kind) {
+                    *ended = Some(event.clone());
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Hands out, in portions, the events that bring a new model to the present; the session's
+    /// next event will be number `next`.
+    pub fn keyframe(&self, next: u64, emit: &mut dyn FnMut(&[Event])) {
+        // All have the next event's number: none of them is counted as missing, nor is it. A
+        // session that nobody saw opening keeps its number 0 for the opening alone.
+        let number = |event: &Event| Event {
+            seq: next,
+            ..event.clone()
+        };
+        let mut events: Vec<Event> = [&self.opened, &self.clock, &self.settings]
+            .into_iter()
+            .flatten()
+            .chain(self.agents.values())
+            .chain([&self.local, &self.gone].into_iter().flatten())
+            .chain(self.sweeps.values().map(|(began, _)| began))
+            .map(number)
+            .collect();
+        emit(&events);
+        events.clear();
+        for entry in &self.entries {
+            let (Ok(request), Ok(reply)) = (lengthen(&entry.request), lengthen(&entry.reply))
+            else {
+                continue;
+            };
+            events.push(Event {
+                seq: next,
+                at: entry.at,
+                what: What::Known(Box::new(Known {
+                    at: entry.at,
+                    target: entry.target,
+                    request,
+                    addr: entry.addr,
+                    reply,
+                })),
+            });
+            if events.len() == Batch::MAX {
+                emit(&events);
+                events.clear();
+            }
+        }
+        let ended = self.sweeps.values().filter_map(|(_, ended)| ended.as_ref());
+        events.extend(ended.chain(self.back_offs.values()).map(number));
+        events.extend(self.pace.as_ref().map(number));
+        emit(&events);
+    }
+}
+
+/// The bytes up to the last one that is not zero, and at least the common header.
+fn shorten(mad: &Mad) -> Box<[u8]> {
+    let bytes = mad.bytes();
+    let end = bytes.iter().rposition(|b| *b != 0).map_or(0, |at| at + 1);
+    let end = end.max(24).min(bytes.len());
+    bytes.get(..end).unwrap_or(bytes).into()
+}
+
+fn lengthen(bytes: &[u8]) -> Result<Mad, crate::mad::Malformed> {
+    let mut whole = [0; crate::mad::MAD_LEN];
+    match whole.get_mut(..bytes.len()) {
+        Some(front) => {
+            front.copy_from_slice(bytes);
+            Mad::from_bytes(&whole)
+        }
+        None => Mad::from_bytes(bytes),
+    }
+}

@@ -1,0 +1,129 @@
+//! Reading from the midst of a recording: where its keyframes are.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use super::frame::{Payload, payload};
+use super::reader::{Problems, Reader};
+use super::zst::{self, IndexMark};
+
+/// A place where reading may begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SeekPoint {
+    /// Wall time of the keyframe, nanoseconds since the Unix epoch, as packets count it: the
+    /// opening's wall time and the session's time since.
+    pub wall: u64,
+    /// Where its bytes begin in the file.
+    pub offset: u64,
+}
+
+/// Finds the keyframes of a file, without inflating it where it is compressed.
+#[derive(Debug)]
+pub struct Seeker {
+    path: PathBuf,
+    compressed: bool,
+    points: Vec<SeekPoint>,
+    marks: Vec<IndexMark>,
+    range: Option<(u64, u64)>,
+}
+
+impl Seeker {
+    /// Looks through a recording. A compressed one is read from its end, a few bytes of each
+    /// stretch; an uncompressed one is read once.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn open(path: &Path) -> io::Result<Seeker> {
+        let mut file = File::open(path)?;
+        let mut magic = Vec::new();
+        (&mut file).take(4).read_to_end(&mut magic)?;
+        let mut seeker = Seeker {
+            path: path.to_owned(),
+            compressed: magic == zst::MAGIC,
+            points: Vec::new(),
+            marks: Vec::new(),
+            range: None,
+        };
+        if seeker.compressed {
+            seeker.scan_frames(&mut file)?;
+        } else {
+            file.seek(SeekFrom::Start(0))?;
+            seeker.scan_blocks(file);
+        }
+        Ok(seeker)
+    }
+
+    fn scan_frames(&mut self, file: &mut File) -> io::Result<()> {
+        let frames = match zst::index(file)? {
+            Some(frames) => frames,
+            // After a crash, or of another program.
+            None => zst::scan(file)?,
+        };
+        for frame in frames {
+            let entry = frame.entry;
+            self.reach(entry.from);
+            self.reach(entry.to);
+            self.marks.extend(entry.marks);
+            if entry.key {
+                self.points.push(SeekPoint {
+                    wall: entry.from,
+                    offset: frame.offset,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn scan_blocks(&mut self, file: File) {
+        let mut problems = Problems::default();
+        super::reader::each_packet(file, &mut problems, |packet| {
+            if !packet.keyframe {
+                self.reach(packet.nanos);
+            } else if let Payload::Json(text) = payload(packet.link, packet.data)
+                && text.starts_with(b"{\"keyframe\":")
+            {
+                self.points.push(SeekPoint {
+                    wall: packet.nanos,
+                    offset: packet.offset,
+                });
+            }
+        });
+    }
+
+    fn reach(&mut self, wall: u64) {
+        let (from, to) = self.range.unwrap_or((wall, wall));
+        self.range = Some((from.min(wall), to.max(wall)));
+    }
+
+    /// Wall times of the first and the last event, as packets count them.
+    pub fn range(&self) -> Option<(u64, u64)> {
+        self.range
+    }
+
+    /// Where reading may begin besides the beginning.
+    pub fn points(&self) -> &[SeekPoint] {
+        &self.points
+    }
+
+    /// What a timeline marks, of compressed recordings.
+    pub fn marks(&self) -> &[IndexMark] {
+        &self.marks
+    }
+
+    /// A reader that begins with the last keyframe at or before `wall`, or with the file. What
+    /// it yields first brings a new model to the keyframe's moment; then the stream follows.
+    ///
+    /// # Errors
+    /// The file cannot be opened again.
+    pub fn resume(&self, wall: u64) -> io::Result<Reader<BufReader<File>>> {
+        let mut file = File::open(&self.path)?;
+        let last = self.points.iter().rev().find(|p| p.wall <= wall);
+        let Some(point) = last else {
+            return Ok(Reader::new(BufReader::new(file)));
+        };
+        file.seek(SeekFrom::Start(point.offset))?;
+        let base = if self.compressed { 0 } else { point.offset };
+        Ok(Reader::resume(BufReader::new(file), base))
+    }
+}
