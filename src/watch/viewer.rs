@@ -344,7 +344,7 @@ fn decode(input: impl Read, feed: &Sender<Feed>, status: &Mutex<Status>) -> Resu
         feed,
     });
     let mut wall = None;
-    while let Some(event) = reader.next() {
+    for event in reader.by_ref() {
         follow(&event, &mut wall, &mut lock(status));
         let full = {
             let mut waiting = lock(&waiting);
