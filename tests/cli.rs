@@ -114,7 +114,9 @@ fn equal_seeds_give_equal_reports_and_every_port_has_its_row() {
     assert!(a.status.success(), "{}", stderr(&a));
     assert_eq!(stdout(&a), stdout(&b));
     let report: serde_json::Value = serde_json::from_str(&stdout(&a)).unwrap();
+    // Enhanced switch ports 0 have rows too; the file does not list them.
     let ports = report["ports"].as_array().unwrap();
+    let external = ports.iter().filter(|p| p["port"] != 0).count();
     // The built-in fabric's cables are listed in its file, one line a port end, and each of its
     // switches has as many external ports as its `Switch N` line says.
     let net = include_str!("../assets/fabrics/built-in.net");
@@ -129,7 +131,7 @@ fn equal_seeds_give_equal_reports_and_every_port_has_its_row() {
         })
         .sum();
     // The dead host is never met, so its one port is the only one without a row.
-    assert_eq!(ports.len(), expected - 1);
+    assert_eq!(external, expected - 1);
 }
 
 #[test]
