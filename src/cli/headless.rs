@@ -164,12 +164,12 @@ fn collect(common: &Common, args: &ReportArgs) -> Result<(Model, Option<i32>), F
     } else {
         in_real_time(port, config, until, encoder, &signals)
     };
-    if let Some(recording) = recording {
-        if let Some(error) = recording.finish().error {
-            return Err(Failure::Trouble(format!(
-                "the recording stopped early: {error}"
-            )));
-        }
+    if let Some(recording) = recording
+        && let Some(error) = recording.finish().error
+    {
+        return Err(Failure::Trouble(format!(
+            "the recording stopped early: {error}"
+        )));
     }
     outcome
 }

@@ -276,9 +276,4 @@ impl SimPort {
         let index = self.world.find_port(key).unwrap();
         self.world.ports[index as usize].lid
     }
-
-    /// The highest LID.
-    pub(super) fn world_top(&self) -> u16 {
-        self.world.routes.top()
-    }
 }

@@ -5,6 +5,8 @@
 //! integral of that in closed form: reading one costs a few multiplications, and a second
 //! without reads costs nothing. A leaf's uplinks carry exactly what its hosts send through them.
 
+use std::cell::Cell;
+
 use super::rng::{mix, sin_cos_turns, unit};
 use super::script::Counter;
 use super::world::{ACTIVE, NONE, World};
@@ -62,6 +64,22 @@ pub struct Traffic {
     /// When the shapes were last changed, and the integrals of the waves up to then.
     since: u64,
     basis: Shape,
+    /// The integrals since then, for the moment last asked about: a port's counters are asked
+    /// for all at once.
+    step: Cell<Option<(u64, Shape)>>,
+}
+
+impl Traffic {
+    fn step(&self, now: u64) -> Shape {
+        match self.step.get() {
+            Some((at, step)) if at == now => step,
+            _ => {
+                let step = difference(&basis(now), &self.basis);
+                self.step.set(Some((now, step)));
+                step
+            }
+        }
+    }
 }
 
 /// Integrals of the constant and of the waves' components from 0 to `now`.
@@ -121,6 +139,7 @@ impl World {
         self.find_ways(true);
         self.shape();
         self.traffic.basis = basis(0);
+        self.traffic.step.set(None);
         self.age();
     }
 
@@ -232,8 +251,7 @@ impl World {
 
     /// Adds up what ports carried since the last change.
     fn settle(&mut self) {
-        let basis = basis(self.now);
-        let step = difference(&basis, &self.traffic.basis);
+        let step = self.traffic.step(self.now);
         let carried: Vec<Sums> = self
             .ports
             .iter()
@@ -255,8 +273,9 @@ impl World {
                 port.traffic.multicast += MULTICAST * step[0];
             }
         }
-        self.traffic.basis = basis;
+        self.traffic.basis = basis(self.now);
         self.traffic.since = self.now;
+        self.traffic.step.set(None);
     }
 
     /// Sums the flows over the links.
@@ -322,7 +341,7 @@ impl World {
         let Some(p) = self.ports.get(port as usize) else {
             return 0.0;
         };
-        let step = || difference(&basis(self.now), &self.traffic.basis);
+        let step = || self.traffic.step(self.now);
         let multicast = || {
             let seconds = self.now.saturating_sub(self.traffic.since) as f64 / 1e9;
             let active = if p.state == ACTIVE { MULTICAST } else { 0.0 };

@@ -171,17 +171,6 @@ impl Look {
         self
     }
 
-    /// The same in another depth.
-    pub const fn with_depth(mut self, depth: Depth) -> Look {
-        self.depth = depth;
-        self
-    }
-
-    /// How many colours it uses.
-    pub const fn depth(&self) -> Depth {
-        self.depth
-    }
-
     /// What the environment says of the terminal: `NO_COLOR`, `COLORTERM`, `TERM`, `COLORFGBG`
     /// and the locale. Nothing is asked of the terminal itself, since one that does not answer
     /// would hold up the first frame.
@@ -411,7 +400,7 @@ mod tests {
 
     #[test]
     fn the_environment_chooses_the_step_of_the_ladder() {
-        let depth = |vars: &[(&str, &str)]| look(vars).depth();
+        let depth = |vars: &[(&str, &str)]| look(vars).depth;
         assert_eq!(
             depth(&[("TERM", "xterm-256color"), ("COLORTERM", "truecolor")]),
             Depth::True

@@ -6,7 +6,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-use super::state_word;
+use super::{pad_left, state_word};
 use crate::event::SweepKind;
 use crate::model::Num;
 use crate::model::view::{HeaderView, SweepView};
@@ -214,16 +214,25 @@ fn sweeps(h: &HeaderView<'_>) -> Vec<Fact> {
 }
 
 fn mads(h: &HeaderView<'_>, look: &Look) -> Vec<Fact> {
+    // Fields keep their width, so that a changing number moves nothing else.
     let rate = |n: Num<f64>| match n.get() {
+        Some(v) if v < 1000.0 => format!("{v:.0}"),
         Some(v) => si(v),
         None => look.glyphs.unknown.to_owned(),
     };
     let budget = |limit: u32| match limit {
         0 => "no limit".to_owned(),
+        n if n.is_multiple_of(1000) && n < 1_000_000 => format!("{}k", n / 1000),
         n => si(f64::from(n)),
     };
-    let in_flight = |(used, of): (usize, u16)| plain(format!("{used}/{of}"));
-    let use_ = |(n, limit): (Num<f64>, u32)| plain(format!("{}/{}", rate(n), budget(limit)));
+    let in_flight = |(used, of): (usize, u16)| {
+        let of = of.to_string();
+        let used = pad_left(&used.to_string(), width(&of, look), look);
+        plain(format!("{used}/{of}"))
+    };
+    let use_ = |(n, limit): (Num<f64>, u32)| {
+        plain(format!("{}/{}", pad_left(&rate(n), 5, look), budget(limit)))
+    };
     let count = |n: u64, what: &str, role: Role| {
         vec![
             (grouped(n), if n == 0 { Role::Label } else { role }),
@@ -231,13 +240,19 @@ fn mads(h: &HeaderView<'_>, look: &Look) -> Vec<Fact> {
         ]
     };
     vec![
-        (10, vec![plain(rate(h.mads_per_s)), label(" MAD/s")]),
+        (
+            10,
+            vec![
+                plain(pad_left(&rate(h.mads_per_s), 5, look)),
+                label(" MAD/s"),
+            ],
+        ),
         (
             10,
             vec![
                 label("SMP "),
                 in_flight(h.smp_in_flight),
-                label(" in flight "),
+                label(" in flight"),
                 use_(h.smp_rate),
                 label("/s"),
             ],
@@ -247,7 +262,7 @@ fn mads(h: &HeaderView<'_>, look: &Look) -> Vec<Fact> {
             vec![
                 label("GMP "),
                 in_flight(h.gmp_in_flight),
-                label(" in flight "),
+                label(" in flight"),
                 use_(h.gmp_rate),
                 label("/s"),
             ],
