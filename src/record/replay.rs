@@ -277,6 +277,9 @@ pub fn play(
     let (feed, fed) = bounded(QUEUE);
     let stop = Arc::new(AtomicBool::new(false));
 
+    if let Some(end) = files.end() {
+        lock(&index).measure(end);
+    }
     if let Some(files) = files.again() {
         let (index, stop, observer) = (Arc::clone(&index), Arc::clone(&stop), observers());
         thread::Builder::new()
