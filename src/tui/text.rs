@@ -285,6 +285,22 @@ impl Clock {
         }
     }
 
+    /// The first moment from `from` on (nanoseconds since the Unix epoch) at which this clock
+    /// shows these hours, minutes and seconds.
+    pub fn next_time(&self, from: i64, (hour, minute, second): (i8, i8, i8)) -> Option<i64> {
+        let start = Timestamp::from_nanosecond(i128::from(from)).ok()?;
+        let here = start.to_zoned_datetime(self.zone.clone());
+        [here.date(), here.date().tomorrow().ok()?]
+            .into_iter()
+            .filter_map(|day| {
+                let there = day.at(hour, minute, second, 0);
+                there.to_zoned_datetime(self.zone.clone()).ok()
+            })
+            .map(|there| there.timestamp())
+            .find(|there| *there >= start)
+            .and_then(|there| i64::try_from(there.as_nanosecond()).ok())
+    }
+
     /// `14:03` of nanoseconds since the Unix epoch.
     pub fn minutes(&self, wall: i64) -> String {
         self.format(wall, "%H:%M")

@@ -95,6 +95,12 @@ pub struct Glyphs {
     pub rule: &'static str,
     /// Where typed text goes.
     pub caret: &'static str,
+    /// Where a replay is, on its timeline.
+    pub cursor: &'static str,
+    /// Something happened, on a timeline.
+    pub event: &'static str,
+    /// A bookmark, on a timeline.
+    pub bookmark: &'static str,
     /// Characters beyond ASCII may be shown.
     pub wide: bool,
 }
@@ -116,6 +122,9 @@ pub static UNICODE: Glyphs = Glyphs {
     times: "×",
     rule: "─",
     caret: "▏",
+    cursor: "┃",
+    event: "┴",
+    bookmark: "◆",
     wide: true,
 };
 
@@ -136,6 +145,9 @@ pub static ASCII: Glyphs = Glyphs {
     times: "x",
     rule: "-",
     caret: "_",
+    cursor: "#",
+    event: "'",
+    bookmark: "b",
     wide: false,
 };
 
