@@ -1,5 +1,7 @@
 //! What one MAD costs in the simulator: sent, answered and taken, 64 in flight, in virtual time.
 
+#![allow(clippy::unwrap_used, clippy::expect_used)] // a test may fail by panicking
+
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use fabtop::mad::{Attribute, Mad, Method, NodeInfo, PortCountersExtended};
 use fabtop::port::{Address, MadPort, Outgoing, Stamp};

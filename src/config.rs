@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::event::{Budget, Settings};
+use crate::record::replay::{SeekTo, Speed};
 
 /// htop for an InfiniBand fabric.
 ///
@@ -39,6 +40,108 @@ pub struct Cli {
 pub enum Command {
     /// Collect for a while, print, and end: the same model as the console's, as text or JSON
     Report(ReportArgs),
+    /// Record a session without a screen, until it is ended
+    Record(RecordArgs),
+    /// Collect without a screen, for those who watch
+    Serve(ServeArgs),
+    /// Show the session of a collector or console on this host, read-only
+    Watch(WatchArgs),
+    /// Copy a collector's session to standard output, for a viewer on another host
+    Stream(StreamArgs),
+    /// Show a recording in the console
+    Replay(ReplayArgs),
+    /// Copy a recording without what tells whose fabric it is
+    Anonymize(AnonymizeArgs),
+}
+
+/// What `record` writes and when it ends.
+#[derive(Debug, Args)]
+pub struct RecordArgs {
+    /// The recording: pcapng, compressed if it ends in .zst; - for standard output
+    pub file: PathBuf,
+
+    /// Record for this long [default: until a signal ends it]
+    #[arg(long = "for", value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub time: Option<Duration>,
+
+    /// Stop at this size (500M, 2G), or go on in another file with --rotate
+    #[arg(long, value_name = "SIZE", value_parser = bytes)]
+    pub max_size: Option<u64>,
+
+    /// At --max-size, go on in another file, and keep the newest N
+    #[arg(long, value_name = "N", requires = "max_size", value_parser = clap::value_parser!(u32).range(1..=9999))]
+    pub rotate: Option<u32>,
+}
+
+/// How long `serve` collects.
+#[derive(Debug, Args)]
+pub struct ServeArgs {
+    /// Collect for this long [default: until a signal ends it]
+    #[arg(long = "for", value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub time: Option<Duration>,
+}
+
+/// What `watch` shows.
+#[derive(Debug, Args)]
+pub struct WatchArgs {
+    /// The collector's socket [default: that of your own collector, else the host's]
+    pub socket: Option<PathBuf>,
+
+    /// For forced commands of sshd: never suspend, so that nobody gets a shell
+    #[arg(long)]
+    pub restricted: bool,
+}
+
+/// What `stream` copies.
+#[derive(Debug, Args)]
+pub struct StreamArgs {
+    /// The collector's socket [default: that of your own collector, else the host's]
+    pub socket: Option<PathBuf>,
+}
+
+/// What `replay` shows.
+#[derive(Debug, Args)]
+pub struct ReplayArgs {
+    /// Recordings, or captures of an InfiniBand port; - for standard input
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+
+    /// Begin here: 40%, 1h30m after the beginning, -5m before the end, or a date and time in
+    /// UTC (2026-11-29T22:13:57Z)
+    #[arg(long, value_name = "TIME|PERCENT", allow_hyphen_values = true)]
+    pub at: Option<SeekTo>,
+
+    /// Play no further than here
+    #[arg(long, value_name = "TIME|PERCENT", allow_hyphen_values = true)]
+    pub until: Option<SeekTo>,
+
+    /// Times real time: 0.1 to 1000, or max
+    #[arg(long, value_name = "X", default_value = "1")]
+    pub speed: Speed,
+
+    /// Begin paused
+    #[arg(long)]
+    pub paused: bool,
+
+    /// Pass over stretches in which nothing happens
+    #[arg(long)]
+    pub skip_idle: bool,
+
+    /// Show what comes as it comes: a stream on standard input, or a file that still grows
+    #[arg(long, conflicts_with_all = ["at", "until", "speed", "paused", "skip_idle"])]
+    pub follow: bool,
+}
+
+/// What `anonymize` reads and writes.
+#[derive(Debug, Args)]
+pub struct AnonymizeArgs {
+    /// The recording
+    #[arg(value_name = "IN")]
+    pub input: PathBuf,
+
+    /// The copy; compressed if it ends in .zst
+    #[arg(value_name = "OUT")]
+    pub output: PathBuf,
 }
 
 /// What `report` prints and when it ends.
@@ -68,6 +171,16 @@ pub struct ReportArgs {
     /// Read a recording instead of a fabric
     #[arg(long, value_name = "FILE", conflicts_with_all = ["time", "once", "record"])]
     pub from: Option<PathBuf>,
+
+    /// The recording as of then: 40%, 1h30m after the beginning, -5m before the end, or a date
+    /// and time in UTC
+    #[arg(
+        long,
+        value_name = "TIME|PERCENT",
+        requires = "from",
+        allow_hyphen_values = true
+    )]
+    pub at: Option<SeekTo>,
 }
 
 /// The reports.
@@ -178,13 +291,51 @@ pub struct Common {
     #[arg(long, global = true, value_name = "FILE", env = "NODE_NAME_MAP")]
     pub node_name_map: Option<PathBuf>,
 
+    #[command(flatten)]
+    pub recording: Recording,
+
+    #[command(flatten)]
+    pub sharing: Sharing,
+}
+
+/// Options of whatever writes a recording.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Recording")]
+pub struct Recording {
     /// Record the session to FILE (pcapng; Wireshark opens it)
     #[arg(long, global = true, value_name = "FILE")]
     pub record: Option<PathBuf>,
 
     /// Overwrite the recording if it exists
-    #[arg(long, global = true, requires = "record")]
+    #[arg(long, global = true)]
     pub force: bool,
+
+    /// Continue the recording if it exists; a torn end is cut off first
+    #[arg(long, global = true, conflicts_with = "force")]
+    pub append: bool,
+
+    /// Keep M_Keys, SM_Keys and their kin in the recording instead of blanking them
+    #[arg(long, global = true)]
+    pub keep_keys: bool,
+
+    /// Replace GUIDs, LIDs and descriptions in the recording: it replays, and does not tell
+    /// whose fabric it is
+    #[arg(long, global = true, conflicts_with = "keep_keys")]
+    pub anonymize: bool,
+}
+
+/// Options of whatever can be watched.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Watching")]
+pub struct Sharing {
+    /// Let others watch the session on this Unix socket [default: fabtop/fabtop.sock in
+    /// $XDG_RUNTIME_DIR, else /run/fabtop/fabtop.sock]
+    #[arg(long, global = true, value_name = "PATH", num_args = 0..=1)]
+    pub socket: Option<Option<PathBuf>>,
+
+    /// Let this group watch, too; else only your own user can
+    #[arg(long, global = true, value_name = "GROUP")]
+    pub socket_group: Option<String>,
 }
 
 /// Options of the console.
@@ -213,6 +364,22 @@ pub enum PaletteArg {
     Ansi256,
     /// 24 bit
     Truecolor,
+}
+
+/// A size in bytes, with k, M or G for powers of 1,000.
+fn bytes(text: &str) -> Result<u64, String> {
+    let (digits, unit) = match text.trim_end_matches('B') {
+        t if t.ends_with(['k', 'K']) => (t.trim_end_matches(['k', 'K']), 1_000),
+        t if t.ends_with('M') => (t.trim_end_matches('M'), 1_000_000),
+        t if t.ends_with('G') => (t.trim_end_matches('G'), 1_000_000_000),
+        t => (t, 1),
+    };
+    let size = digits.parse::<u64>().ok().and_then(|n| n.checked_mul(unit));
+    match size {
+        Some(size) if size >= 100_000 => Ok(size),
+        Some(_) => Err("must be at least 100k".into()),
+        None => Err("give a size such as 500M or 2G".into()),
+    }
 }
 
 fn interval(text: &str) -> Result<Duration, String> {
@@ -305,6 +472,29 @@ mod tests {
         let cli = Cli::try_parse_from(["fabtop", "--smp-in-flight", "200"]).unwrap();
         let error = cli.common.settings().unwrap_err();
         assert!(error.contains("--smp-in-flight 200") && error.contains("--gmp-in-flight 64"));
+    }
+
+    #[test]
+    fn sizes_are_in_powers_of_1000() {
+        for (text, size) in [
+            ("100k", 100_000),
+            ("500M", 500_000_000),
+            ("2GB", 2_000_000_000),
+            ("123456", 123_456),
+        ] {
+            assert_eq!(bytes(text), Ok(size));
+        }
+        for text in ["", "5k", "M", "1.5G", "-1", "99999999999999999999G"] {
+            assert!(bytes(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_socket_takes_a_path_or_none() {
+        let cli = Cli::try_parse_from(["fabtop", "--sim", "--socket", "serve"]).unwrap();
+        assert!(matches!(cli.common.sharing.socket, Some(None)));
+        let cli = Cli::try_parse_from(["fabtop", "serve", "--socket", "/x"]).unwrap();
+        assert_eq!(cli.common.sharing.socket, Some(Some("/x".into())));
     }
 
     #[test]

@@ -224,7 +224,7 @@ fn mistakes() {
     assert_eq!(code, Some(1), "{text}");
     assert!(text.contains("start ibsim first"), "{text}");
     let (code, text) = run(fabric.name(), "nowhere");
-    assert_ne!(code, Some(0), "{text}");
+    assert_eq!(code, Some(2), "{text}");
     assert!(text.contains("no node \"nowhere\""), "{text}");
     assert_eq!(text.lines().count(), 1, "{text}");
 }

@@ -18,7 +18,7 @@ use fabtop::event::*;
 use fabtop::fabric::{NodeId, Target};
 use fabtop::mad::{Attribute, Mad, Method, MgmtClass, PortInfo, PortState};
 use fabtop::port::*;
-use fabtop::record::{Encoder, Options, Reader};
+use fabtop::record::{Destination, Encoder, Existing, Options, Reader, start};
 use foreign::Need;
 use tempfile::TempDir;
 
@@ -40,6 +40,7 @@ fn main() -> ExitCode {
             &[MERGECAP],
             mergecap_keeps_targets,
         ),
+        foreign::trial("tshark_opens_zst", &[TSHARK], tshark_opens_zst),
         foreign::trial(
             "filtered_recordings_replay",
             &[TSHARK],
@@ -349,4 +350,50 @@ fn classic_pcap_replays() {
     assert_eq!(back.len(), events.len());
     assert_eq!(sent(&back), sent(&events));
     assert_eq!(back.last(), events.last());
+}
+
+/// A compressed recording with keyframes, as tshark sees it: the same MADs on the first interface,
+/// and those of keyframes apart.
+fn tshark_opens_zst() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.pcapng.zst");
+    let mut s = Script::new();
+    s.discover();
+    for round in 1..=70 {
+        s.now = round * 5_000_000_000;
+        s.counters(HOST, 1, 9, round);
+        for port in 1..=8 {
+            s.counters(SWITCH, port, 7, round);
+        }
+    }
+    let (tx, rx) = crossbeam_channel::unbounded();
+    for batch in s.events.chunks(100) {
+        let events = batch.to_vec();
+        tx.send(std::sync::Arc::new(Batch { events })).unwrap();
+    }
+    drop(tx);
+    let to = Destination::File(path.clone());
+    let progress = start(&to, Existing::Keep, Options::default(), rx)
+        .unwrap()
+        .finish();
+    assert_eq!(progress.error, None);
+    assert_sound(&path);
+    // Three NodeInfos and 9 counters a round, asked and answered.
+    assert_eq!(
+        count(&path, "frame.interface_name == \"mad\" && infiniband.mad"),
+        6 + 70 * 18
+    );
+    // A keyframe after five minutes: the last reply to each of the 12 questions.
+    assert_eq!(
+        count(
+            &path,
+            "frame.interface_name == \"keyframe\" && infiniband.mad"
+        ),
+        24
+    );
+    assert_eq!(count(&path, "json.key == \"keyframe\""), 1);
+    // Several frames, the first no skippable one (RFC 8878): the file begins with zstd's magic.
+    let raw = std::fs::read(&path).unwrap();
+    assert!(raw.starts_with(&[0x28, 0xB5, 0x2F, 0xFD]));
+    assert!(raw.windows(4).any(|w| w == [0x5F, 0x2A, 0x4D, 0x18]));
 }

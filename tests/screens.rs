@@ -1,6 +1,8 @@
 //! Every screen at every size: text and styles as committed, no panic at any size, and nothing
 //! in a cell that could steer a terminal.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr)] // a test may fail by panicking
+
 mod screens {
     pub mod fixture;
 }

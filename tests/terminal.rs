@@ -4,6 +4,8 @@
 //! This program runs itself again as the console under test (`--console HOW`), over the
 //! built-in simulator, so that a panic of a worker can be asked for.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr)] // a test may fail by panicking
+
 mod pty;
 
 use std::process::ExitCode;
@@ -186,7 +188,7 @@ fn resize() -> Result<(), Failed> {
 }
 
 fn sigterm() -> Result<(), Failed> {
-    let mut c = Console::start(How::Plain, 80, 24);
+    let c = Console::start(How::Plain, 80, 24);
     c.wait_for("Active");
     c.signal(Signal::TERM);
     let end = c.wait();
@@ -196,7 +198,7 @@ fn sigterm() -> Result<(), Failed> {
 }
 
 fn sighup() -> Result<(), Failed> {
-    let mut c = Console::start(How::Plain, 80, 24);
+    let c = Console::start(How::Plain, 80, 24);
     c.wait_for("Active");
     c.signal(Signal::HUP);
     let end = c.wait();
@@ -218,7 +220,7 @@ fn panic_in_worker() -> Result<(), Failed> {
 }
 
 fn panic_in_model() -> Result<(), Failed> {
-    let mut c = Console::start(How::PanicInLoop, 80, 24);
+    let c = Console::start(How::PanicInLoop, 80, 24);
     let end = c.wait();
     // Rust's own code for a panic of the main thread.
     end.expect_code(101)?;
@@ -227,7 +229,7 @@ fn panic_in_model() -> Result<(), Failed> {
 }
 
 fn engine_ends() -> Result<(), Failed> {
-    let mut c = Console::start(How::EngineEnds, 80, 24);
+    let c = Console::start(How::EngineEnds, 80, 24);
     let end = c.wait();
     end.expect_code(1)?;
     end.expect_restored()?;

@@ -1,16 +1,19 @@
 //! The console on a live session.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crossbeam_channel::bounded;
 
-use super::headless::{QUEUE, start_recording};
+use super::headless::QUEUE;
+use super::outlets::Outlets;
+use super::watch::shown;
 use super::{Failure, fabric};
 use crate::command::Command;
-use crate::config::{Cli, PaletteArg, Screen, SimTime};
+use crate::config::{Cli, SimTime};
 use crate::engine::{self, Sinks};
 use crate::port::Stamp;
-use crate::tui::{self, Depth, Mode, Options, Source};
+use crate::record::Limits;
+use crate::tui::{self, Mode, Source};
 
 /// `fabtop`: the console over this host's port, a simulated one, or ibsim's.
 pub fn live(cli: &Cli) -> Result<(), Failure> {
@@ -23,21 +26,23 @@ pub fn live(cli: &Cli) -> Result<(), Failure> {
     let settings = fabric::settings(common)?;
     let config = fabric::config(common, settings);
     let port = fabric::open(common)?;
-    let recorder = common
-        .record
-        .as_deref()
-        .map(|path| start_recording(common, path))
-        .transpose()?;
-    let (encoder, recording) = recorder.unzip();
+    let to = common.recording.record.as_deref();
+    let mut outlets = Outlets::open(
+        &common.recording,
+        &common.sharing,
+        to,
+        Limits::default(),
+        &config.host,
+    )?;
     let (tx, rx) = bounded(QUEUE);
     let zero = Instant::now();
     let sinks = Sinks {
         model: Some(tx),
-        encoder,
+        encoder: outlets.encoder.take(),
     };
     let handle = engine::start(port, config, sinks)
         .map_err(|e| Failure::io("cannot start the engine's thread", &e))?;
-    let source = Source {
+    let source = Source::Live {
         batches: rx,
         clock: Box::new(move || {
             Stamp(u64::try_from(zero.elapsed().as_nanos()).unwrap_or(u64::MAX))
@@ -47,37 +52,14 @@ pub fn live(cli: &Cli) -> Result<(), Failure> {
     let mode = Mode::Live(Box::new(move |command| {
         commander.send(command);
     }));
-    let outcome = tui::run(source, mode, options(&cli.screen));
+    let outcome = tui::run(source, mode, super::options(&cli.screen));
     // Whatever ended the screen: withdraw the subscription and close the recording.
     handle.commander.send(Command::Quit);
     let joined = handle.join();
-    if let Some(recording) = recording
-        && let Some(error) = recording.finish().error
-    {
-        return Err(Failure::Trouble(format!(
-            "the recording stopped early: {error}"
-        )));
-    }
+    outlets.finish()?;
     match outcome {
         // What ended the engine is the cause; the screen only saw its events end.
         Ok(_) | Err(tui::Error::Ended(_)) if joined.is_err() => joined.map_err(Failure::Trouble),
-        Ok(_) => Ok(()),
-        Err(tui::Error::NotATerminal) => Err(Failure::Usage(tui::Error::NotATerminal.to_string())),
-        Err(tui::Error::Signal(number)) => Err(Failure::Signal(number)),
-        Err(error) => Err(Failure::Trouble(error.to_string())),
+        outcome => shown(outcome),
     }
-}
-
-fn options(screen: &Screen) -> Options {
-    let mut options = Options::from_env();
-    options.refresh = Duration::from_secs(1) / u32::from(screen.fps.max(1));
-    if let Some(palette) = screen.palette {
-        options.look.depth = match palette {
-            PaletteArg::Mono => Depth::Mono,
-            PaletteArg::Ansi16 => Depth::Ansi16,
-            PaletteArg::Ansi256 => Depth::Ansi256,
-            PaletteArg::Truecolor => Depth::True,
-        };
-    }
-    options
 }

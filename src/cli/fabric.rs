@@ -9,7 +9,7 @@ use crate::config::{Common, SimTime};
 use crate::engine;
 use crate::event::Settings;
 use crate::fabric::names::NameMap;
-use crate::port::{MadPort, UmadPort};
+use crate::port::{MadPort, PortError, UmadPort};
 use crate::sim::ibsim::IbsimPort;
 use crate::sim::{self, SimOptions, SimPort};
 
@@ -29,11 +29,18 @@ pub fn open(common: &Common) -> Result<Box<dyn MadPort>, Failure> {
     if let Some(node) = &common.ibsim {
         return IbsimPort::attach(node.as_deref(), common.ibsim_sm)
             .map(|port| Box::new(port) as Box<dyn MadPort>)
-            .map_err(|error| Failure::Trouble(error.to_string()));
+            .map_err(failure);
     }
     UmadPort::open(common.ca.as_deref(), common.port)
         .map(|port| Box::new(port) as Box<dyn MadPort>)
-        .map_err(|error| Failure::Trouble(error.to_string()))
+        .map_err(failure)
+}
+
+fn failure(error: PortError) -> Failure {
+    match error {
+        PortError::Mistake(text) => Failure::Usage(text),
+        other => Failure::Trouble(other.to_string()),
+    }
 }
 
 fn simulator(common: &Common, file: Option<&Path>) -> Result<Box<dyn MadPort>, Failure> {

@@ -1,21 +1,19 @@
 //! Commands without a screen: collect, then print.
 
-use std::fs::File;
-use std::io::BufReader;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
 
+use super::outlets::Outlets;
 use super::signals::Signals;
-use super::{Failure, complain, fabric, print};
+use super::{Failure, fabric, print, replay};
 use crate::command::Command;
 use crate::config::{Common, ReportArgs, ReportKind, SimTime};
 use crate::engine::{self, Sinks, Virtual};
 use crate::event::{SharedBatch, SweepKind, What};
 use crate::model::Model;
 use crate::port::Stamp;
-use crate::record;
+use crate::record::Limits;
 use crate::report::{self, Format};
 
 /// Batches that may wait for the model, and for the encoder.
@@ -81,11 +79,17 @@ pub fn report(common: &Common, args: &ReportArgs) -> Result<(), Failure> {
             "--format belongs to `report topology`; use --json for JSON".into(),
         ));
     }
-    let (model, ended) = match &args.from {
-        Some(path) => (read(path)?, None),
-        None => collect(common, args)?,
+    let (model, now, ended) = match &args.from {
+        Some(path) => {
+            let (model, now) = replay::read(path, args.at)?;
+            (model, now, None)
+        }
+        None => {
+            let (model, ended) = collect(common, args)?;
+            let now = model.last();
+            (model, now, ended)
+        }
     };
-    let now = model.last();
     let text = match args.kind {
         ReportKind::Ports => report::ports(&model, now, format),
         ReportKind::Nodes => report::nodes(&model, now, format),
@@ -97,41 +101,6 @@ pub fn report(common: &Common, args: &ReportArgs) -> Result<(), Failure> {
         Some(signal) => Err(Failure::Signal(signal)),
         None => Ok(()),
     }
-}
-
-/// Folds a recording.
-fn read(path: &Path) -> Result<Model, Failure> {
-    let cannot = |error: &std::io::Error| {
-        Failure::Usage(format!(
-            "cannot read the recording {}: {error}",
-            path.display()
-        ))
-    };
-    let file = File::open(path).map_err(|e| cannot(&e))?;
-    if file.metadata().is_ok_and(|m| m.is_dir()) {
-        return Err(cannot(&std::io::Error::from(
-            std::io::ErrorKind::IsADirectory,
-        )));
-    }
-    let mut reader = record::Reader::new(BufReader::new(file));
-    let mut model = Model::new();
-    let mut events = 0usize;
-    while let Some(batch) = reader.next_batch() {
-        for event in &batch.events {
-            model.apply(event);
-        }
-        events += batch.events.len();
-    }
-    for problem in reader.problems().list() {
-        complain(&format!("{}: {problem}", path.display()));
-    }
-    if events == 0 {
-        return Err(Failure::Usage(format!(
-            "{} holds no MADs: name a recording of fabtop, or a capture of an InfiniBand port",
-            path.display()
-        )));
-    }
-    Ok(model)
 }
 
 /// Runs a session until it is time to stop. Also says which signal ended it, if one did.
@@ -153,24 +122,26 @@ fn collect(common: &Common, args: &ReportArgs) -> Result<(Model, Option<i32>), F
     }
     let port = fabric::open(common)?;
     let signals = Signals::watch().map_err(|e| Failure::io("cannot watch for signals", &e))?;
-    let recorder = common
-        .record
-        .as_deref()
-        .map(|path| start_recording(common, path))
-        .transpose()?;
-    let (encoder, recording) = recorder.unzip();
+    if common.sim_time == SimTime::Fast && common.sharing.socket.is_some() {
+        return Err(Failure::Usage(
+            "nobody could watch a session in --sim-time fast: record it, and replay that".into(),
+        ));
+    }
+    let to = common.recording.record.as_deref();
+    let mut outlets = Outlets::open(
+        &common.recording,
+        &common.sharing,
+        to,
+        Limits::default(),
+        &config.host,
+    )?;
+    let encoder = outlets.encoder.take();
     let outcome = if common.sim_time == SimTime::Fast {
         Ok(in_virtual_time(port, config, until, encoder, &signals))
     } else {
         in_real_time(port, config, until, encoder, &signals)
     };
-    if let Some(recording) = recording {
-        if let Some(error) = recording.finish().error {
-            return Err(Failure::Trouble(format!(
-                "the recording stopped early: {error}"
-            )));
-        }
-    }
+    outlets.finish()?;
     outcome
 }
 
@@ -260,25 +231,4 @@ fn in_virtual_time(
     let limit = engine.now() + GRACE;
     engine.run_until(limit, &mut |batch| sink(batch, &mut stop));
     (model, ended)
-}
-
-/// Starts the recorder.
-pub fn start_recording(
-    common: &Common,
-    path: &Path,
-) -> Result<(Sender<SharedBatch>, record::Handle), Failure> {
-    let (tx, rx) = bounded(QUEUE);
-    let existing = if common.force {
-        record::Existing::Overwrite
-    } else {
-        record::Existing::Keep
-    };
-    let handle = record::start(
-        &record::Destination::from_arg(path),
-        existing,
-        record::Options::default(),
-        rx,
-    )
-    .map_err(|error| Failure::Usage(error.to_string()))?;
-    Ok((tx, handle))
 }

@@ -3,17 +3,23 @@
 //! This room must hold no logic of its own: it opens what the command names, connects the rooms,
 //! and turns their outcome into an exit code.
 
+mod collect;
 mod console;
 mod fabric;
 mod headless;
+mod outlets;
+mod replay;
 mod signals;
+mod watch;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser;
 
-use crate::config::{Cli, Command};
+use crate::config::{Cli, Command, PaletteArg, Screen};
+use crate::tui::{Depth, Options};
 
 /// How a command ends when it does not end well.
 #[derive(Debug)]
@@ -55,6 +61,18 @@ pub fn run() -> ExitCode {
     let outcome = match &cli.command {
         None => console::live(&cli),
         Some(Command::Report(report)) => headless::report(&cli.common, report),
+        Some(Command::Record(args)) => collect::record(&cli.common, args),
+        Some(Command::Serve(args)) => collect::serve(&cli.common, args),
+        Some(Command::Watch(args)) => {
+            no_fabric(&cli, "watch").and_then(|()| watch::watch(&cli, args))
+        }
+        Some(Command::Stream(args)) => no_fabric(&cli, "stream").and_then(|()| watch::stream(args)),
+        Some(Command::Replay(args)) => {
+            no_fabric(&cli, "replay").and_then(|()| replay::replay(&cli, args))
+        }
+        Some(Command::Anonymize(args)) => {
+            no_fabric(&cli, "anonymize").and_then(|()| replay::anonymize(&cli, args))
+        }
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -69,6 +87,41 @@ pub fn run() -> ExitCode {
             ExitCode::from(failure.code())
         }
     }
+}
+
+/// Refuses options that a command without a fabric of its own cannot honour.
+fn no_fabric(cli: &Cli, name: &str) -> Result<(), Failure> {
+    let common = &cli.common;
+    for (given, option) in [
+        (common.sim.is_some(), "--sim"),
+        (common.ibsim.is_some(), "--ibsim"),
+        (common.ca.is_some(), "--ca"),
+        (common.port.is_some(), "--port"),
+        (common.recording.record.is_some(), "--record"),
+        (common.sharing.socket.is_some(), "--socket"),
+    ] {
+        if given {
+            return Err(Failure::Usage(format!(
+                "`fabtop {name}` talks to no fabric: {option} has no use here"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// What the command line says of the screen.
+fn options(screen: &Screen) -> Options {
+    let mut options = Options::from_env();
+    options.refresh = Duration::from_secs(1) / u32::from(screen.fps.max(1));
+    if let Some(palette) = screen.palette {
+        options.look.depth = match palette {
+            PaletteArg::Mono => Depth::Mono,
+            PaletteArg::Ansi16 => Depth::Ansi16,
+            PaletteArg::Ansi256 => Depth::Ansi256,
+            PaletteArg::Truecolor => Depth::True,
+        };
+    }
+    options
 }
 
 /// Says something on standard error. Nobody may be reading it.

@@ -40,7 +40,7 @@ impl Core {
         } = pending;
         let (now, timeout) = (self.now, self.timeout());
         let share = self.share(job.lane());
-        share.in_flight = share.in_flight.saturating_sub(1);
+        share.over(&job);
         if job.ask != Ask::NodeTable {
             share.answered(now.since(sent), job.attempt > 1, timeout);
         }

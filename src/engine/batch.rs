@@ -165,3 +165,79 @@ impl Outlet {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crossbeam_channel::bounded;
+
+    use super::*;
+
+    fn event(seq: u64) -> Event {
+        let at = Stamp::from_millis(seq);
+        let what = What::Tick;
+        Event { seq, at, what }
+    }
+
+    fn batch(seqs: std::ops::Range<u64>) -> SharedBatch {
+        Arc::new(Batch {
+            events: seqs.map(event).collect(),
+        })
+    }
+
+    #[test]
+    fn a_batch_leaves_when_it_is_full_or_ten_milliseconds_old() {
+        let mut batcher = Batcher::default();
+        for seq in 0..255 {
+            assert!(batcher.push(event(seq)).is_none());
+        }
+        assert_eq!(batcher.push(event(255)).unwrap().events.len(), 256);
+        assert!(batcher.push(event(300)).is_none());
+        assert_eq!(batcher.due(), Some(Stamp::from_millis(310)));
+        assert_eq!(batcher.take().unwrap().events.len(), 1);
+        assert!(batcher.take().is_none());
+    }
+
+    #[test]
+    fn the_encoder_is_told_what_it_did_not_get() {
+        let (tx, rx) = bounded(2);
+        let mut outlet = Outlet::new(Sinks {
+            model: None,
+            encoder: Some(tx),
+        });
+        for i in 0..5 {
+            outlet.put(batch(i * 10..i * 10 + 10));
+        }
+        // Two batches fit; three were lost.
+        assert_eq!(rx.recv().unwrap().events[0].seq, 0);
+        assert_eq!(rx.recv().unwrap().events[0].seq, 10);
+        outlet.put(batch(50..60));
+        let gap = rx.recv().unwrap();
+        assert!(matches!(gap.events[0].what, What::Dropped { count: 30 }));
+        assert_eq!(gap.events[0].seq, 20);
+        assert_eq!(rx.recv().unwrap().events[0].seq, 50);
+    }
+
+    #[test]
+    fn the_model_loses_nothing_and_is_said_to_be_behind() {
+        let (tx, rx) = bounded(4);
+        let mut outlet = Outlet::new(Sinks {
+            model: Some(tx),
+            encoder: None,
+        });
+        assert_eq!(outlet.pressure(), Some(false));
+        for i in 0..10 {
+            outlet.put(batch(i..i + 1));
+        }
+        assert_eq!(outlet.pressure(), Some(true));
+        let mut seqs = Vec::new();
+        while seqs.len() < 10 {
+            seqs.extend(rx.try_iter().map(|b| b.events[0].seq));
+            outlet.drain();
+        }
+        assert_eq!(seqs, (0..10).collect::<Vec<_>>());
+        assert_eq!(outlet.pressure(), Some(false));
+        drop(rx);
+        outlet.put(batch(10..11));
+        assert!(outlet.is_closed());
+    }
+}

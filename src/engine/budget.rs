@@ -26,8 +26,10 @@ pub(super) struct Share {
     pub(super) window: u16,
     /// Times of the last sends, as many as fit the window.
     sends: VecDeque<Stamp>,
-    /// Urgent jobs, then the others.
-    pub(super) ready: [VecDeque<Job>; 2],
+    /// Urgent jobs, the others, and those whose earlier attempt failed.
+    pub(super) ready: [VecDeque<Job>; 3],
+    /// Of those in flight: further attempts.
+    pub(super) retrying: u16,
     /// Nothing is sent before: the port's queue was full.
     pub(super) blocked: Stamp,
     epoch: Epoch,
@@ -49,7 +51,8 @@ impl Share {
             in_flight: 0,
             window: 0,
             sends: VecDeque::new(),
-            ready: [VecDeque::new(), VecDeque::new()],
+            ready: Default::default(),
+            retrying: 0,
             blocked: Stamp::ZERO,
             epoch: Epoch::default(),
             rtt: None,
@@ -147,19 +150,51 @@ impl Share {
         .clamp(1, self.limit());
     }
 
+    fn queue(&mut self, job: &Job) -> &mut VecDeque<Job> {
+        let [urgent, normal, again] = &mut self.ready;
+        match job {
+            job if job.urgent => urgent,
+            job if job.attempt > 1 => again,
+            _ => normal,
+        }
+    }
+
     pub(super) fn push(&mut self, job: Job) {
-        let [urgent, normal] = &mut self.ready;
-        if job.urgent { urgent } else { normal }.push_back(job);
+        self.queue(&job).push_back(job);
     }
 
     pub(super) fn push_front(&mut self, job: Job) {
-        let [urgent, normal] = &mut self.ready;
-        if job.urgent { urgent } else { normal }.push_front(job);
+        self.queue(&job).push_front(job);
     }
 
+    /// The next job that was not tried before, but for the share that further attempts always
+    /// have: nodes that do not answer must not fill the window, nor be starved by the others.
     pub(super) fn pop(&mut self) -> Option<Job> {
-        let [urgent, normal] = &mut self.ready;
+        if self.retrying < (self.window / 4).max(1)
+            && let Some(job) = self.pop_again()
+        {
+            return Some(job);
+        }
+        let [urgent, normal, _] = &mut self.ready;
         urgent.pop_front().or_else(|| normal.pop_front())
+    }
+
+    /// The next job that was tried before.
+    pub(super) fn pop_again(&mut self) -> Option<Job> {
+        let [_, _, again] = &mut self.ready;
+        again.pop_front()
+    }
+
+    /// A request leaves.
+    pub(super) fn departs(&mut self, job: &Job) {
+        self.in_flight += 1;
+        self.retrying += u16::from(job.attempt > 1);
+    }
+
+    /// A request is no longer in flight.
+    pub(super) fn over(&mut self, job: &Job) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+        self.retrying = self.retrying.saturating_sub(u16::from(job.attempt > 1));
     }
 
     pub(super) fn waiting(&self) -> usize {

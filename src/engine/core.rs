@@ -494,6 +494,7 @@ impl Core {
         drop(self.table.drain());
         for share in &mut self.shares {
             share.in_flight = 0;
+            share.retrying = 0;
             share.ready.iter_mut().for_each(VecDeque::clear);
         }
         self.replies.iter_mut().for_each(VecDeque::clear);
@@ -593,7 +594,7 @@ impl Core {
             self.share(job.lane()).push(job);
         }
         if self.is_live() {
-            if ticked && self.discovery_only_waits() {
+            if ticked && self.is_discovery_long() {
                 self.start_counting();
             }
             self.run_loops();

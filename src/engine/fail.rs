@@ -24,7 +24,7 @@ impl Core {
             ..
         } = pending;
         let share = self.share(job.lane());
-        share.in_flight = share.in_flight.saturating_sub(1);
+        share.over(&job);
         let last = job.attempt >= self.attempts_of(&job);
         let waited = self.now.since(sent);
         self.emit(What::TimedOut(TimedOut {

@@ -92,7 +92,7 @@ impl Core {
                 return Some(job);
             }
             if self.is_closing() || !self.pull(lane) {
-                return None;
+                return self.share(lane).pop_again();
             }
         }
     }
@@ -117,10 +117,10 @@ impl Core {
         };
         let Made { addr, mad, target } = made;
         let timeout = self.timeout_of(job.ask);
-        let share = self.share(job.lane());
-        share.in_flight += 1;
         let now = self.now;
-        self.share(job.lane()).sent(now);
+        let share = self.share(job.lane());
+        share.departs(&job);
+        share.sent(now);
         let attempt = job.attempt;
         self.table.insert(
             tid,
@@ -385,7 +385,7 @@ impl Core {
         let mut job = pending.job;
         let now = self.now;
         let share = self.share(job.lane());
-        share.in_flight = share.in_flight.saturating_sub(1);
+        share.over(&job);
         share.unsent();
         if error == PortError::WouldBlock {
             share.blocked = now + QUEUE_FULL;

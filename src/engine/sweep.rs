@@ -16,6 +16,8 @@ use crate::port::{Agent, Source, Stamp};
 
 /// A request that is on its way longer than this does not hold up the next sweep.
 const STRAGGLER: Duration = Duration::from_millis(200);
+/// A discovery that takes longer than this does not hold up the counters.
+const LONG: Duration = Duration::from_millis(900);
 /// How often a sweep that is late is looked at.
 const RECHECK: Duration = Duration::from_millis(10);
 /// A first discovery that found nothing is repeated after this.
@@ -589,14 +591,15 @@ impl Core {
         true
     }
 
-    /// The first discovery goes on, and only silent nodes hold it up: counters need not wait.
-    pub(super) fn discovery_only_waits(&self) -> bool {
-        self.loops.is_running(SweepKind::Discovery)
-            && self.loops.get(SweepKind::Counters).next.is_none()
-            && self.share_ref(Lane::Smp).waiting() == 0
-            && self.table.iter().all(|p| {
-                p.job.lane() != Lane::Smp || p.job.attempt > 1 || self.now.since(p.sent) > STRAGGLER
-            })
+    /// The first discovery takes its time, since the subnet is large or nodes are silent:
+    /// counters of what is known need not wait for it.
+    pub(super) fn is_discovery_long(&self) -> bool {
+        let discovery = self.loops.get(SweepKind::Discovery);
+        self.loops.get(SweepKind::Counters).next.is_none()
+            && discovery.run.is_some()
+            && discovery
+                .began
+                .is_some_and(|began| self.now.since(began) >= LONG)
     }
 
     fn end(&mut self, kind: SweepKind) {

@@ -465,11 +465,24 @@ impl Model {
     }
 
     /// A request that belongs to a running sweep is resolved. Which sweep it was for, events do
-    /// not say: counters are GMPs, everything else is SMPs.
+    /// not say: counters are GMPs, and an SMP is taken for the largest running sweep's, since a
+    /// rediscovery that waits for a silent neighbour asks next to nothing meanwhile.
     fn count_done(&mut self, smp: bool) {
-        for (i, sweep) in self.sweeps.iter_mut().enumerate() {
-            if sweep.running && smp != (i == SweepKind::Counters as usize) {
+        let kinds: &[SweepKind] = if smp {
+            &[
+                SweepKind::Discovery,
+                SweepKind::States,
+                SweepKind::Rediscovery,
+            ]
+        } else {
+            &[SweepKind::Counters]
+        };
+        for kind in kinds {
+            if let Some(sweep) = self.sweeps.get_mut(*kind as usize)
+                && sweep.running
+            {
                 sweep.done = sweep.done.saturating_add(1);
+                return;
             }
         }
     }

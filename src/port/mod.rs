@@ -320,6 +320,9 @@ pub enum PortError {
         /// The errno's name and words.
         errno: String,
     },
+    /// What was asked for is not there: the user's mistake, in one sentence.
+    #[error("{0}")]
+    Mistake(String),
     /// Anything else, in one sentence.
     #[error("{0}")]
     Other(String),

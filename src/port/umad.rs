@@ -487,7 +487,11 @@ fn malformed(bytes: &[u8], why: String) -> Arrival {
 }
 
 fn other(error: Error) -> PortError {
-    PortError::Other(error.to_string())
+    let text = error.to_string();
+    match error {
+        Error::UnknownDevice { .. } | Error::UnknownPort { .. } => PortError::Mistake(text),
+        _ => PortError::Other(text),
+    }
 }
 
 fn to_umad(a: &Address) -> ::umad::Address {

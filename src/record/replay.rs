@@ -8,6 +8,7 @@
 //! room must never write to what it plays, and has nothing to send a MAD with.
 
 mod clock;
+mod folding;
 mod marks;
 mod player;
 mod tape;
@@ -24,6 +25,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, after, bounded, never, select};
 
 pub use clock::{Moment, PlayClock, Speed};
+pub use folding::{ByModel, by_model, fold};
 pub use marks::{ByEvent, Index, Mark, MarkKind, Observer};
 pub use player::{Player, Wait};
 pub use tape::{Files, Played, ReplayError, Tape};
@@ -277,6 +279,9 @@ pub fn play(
     let (feed, fed) = bounded(QUEUE);
     let stop = Arc::new(AtomicBool::new(false));
 
+    if let Some(end) = files.end() {
+        lock(&index).measure(end);
+    }
     if let Some(files) = files.again() {
         let (index, stop, observer) = (Arc::clone(&index), Arc::clone(&stop), observers());
         thread::Builder::new()

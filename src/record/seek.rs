@@ -1,9 +1,10 @@
 //! Reading from the midst of a recording: where its keyframes are.
 
 use std::fs::File;
-use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
+use super::block::SHB;
 use super::frame::{Payload, payload};
 use super::reader::{Problems, Reader};
 use super::zst::{self, IndexMark};
@@ -116,14 +117,48 @@ impl Seeker {
     ///
     /// # Errors
     /// The file cannot be opened again.
-    pub fn resume(&self, wall: u64) -> io::Result<Reader<BufReader<File>>> {
+    pub fn resume(&self, wall: u64) -> io::Result<Reader<Box<dyn Read + Send>>> {
         let mut file = File::open(&self.path)?;
-        let last = self.points.iter().rev().find(|p| p.wall <= wall);
-        let Some(point) = last else {
-            return Ok(Reader::new(BufReader::new(file)));
+        let Some(point) = self.point_before(wall) else {
+            return Ok(Reader::new(Box::new(file)));
         };
         file.seek(SeekFrom::Start(point.offset))?;
         let base = if self.compressed { 0 } else { point.offset };
-        Ok(Reader::resume(BufReader::new(file), base))
+        Ok(Reader::resume(Box::new(file), base))
     }
+
+    /// The last keyframe at or before `wall`.
+    pub fn point_before(&self, wall: u64) -> Option<SeekPoint> {
+        self.points.iter().rev().find(|p| p.wall <= wall).copied()
+    }
+}
+
+/// How much of a file's end is looked at.
+const TAIL: u64 = 1 << 20;
+
+/// Wall time of a recording's last packet, as packets count it, found from its end; `None` where
+/// that cannot tell: in another program's file.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn last_wall(path: &Path) -> io::Result<Option<u64>> {
+    let mut file = File::open(path)?;
+    let mut magic = Vec::new();
+    (&mut file).take(4).read_to_end(&mut magic)?;
+    if magic == zst::MAGIC {
+        let frames = zst::index(&mut file)?;
+        return Ok(frames.and_then(|f| f.iter().map(|f| f.entry.to).max()));
+    }
+    if magic != SHB.to_le_bytes() {
+        return Ok(None);
+    }
+    let len = file.seek(SeekFrom::End(0))?;
+    file.seek(SeekFrom::Start(len.saturating_sub(TAIL)))?;
+    let mut last = None;
+    super::reader::each_packet_from(file, |packet| {
+        if !packet.keyframe {
+            last = last.max(Some(packet.nanos));
+        }
+    });
+    Ok(last)
 }

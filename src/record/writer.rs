@@ -502,10 +502,14 @@ impl Writer {
 
     /// A keyframe, at the beginning of a frame.
     fn keyframe(&mut self, next: &Event) {
+        let (seq, at) = (next.seq, next.at);
         if self.ledger.is_empty() {
+            self.keyframes = Due {
+                since: Some(at),
+                ..Due::default()
+            };
             return;
         }
-        let (seq, at) = (next.seq, next.at);
         self.encoder
             .keyframe(seq, at, &self.ledger, &mut self.pending);
         self.frame.key = true;

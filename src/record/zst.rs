@@ -490,3 +490,129 @@ impl<R: Read> Read for Inflate<R> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::io::Cursor;
+
+    fn file(frames: usize) -> (Vec<u8>, Vec<Vec<u8>>) {
+        let mut packer = Packer::new().unwrap();
+        let (mut out, mut parts) = (Vec::new(), Vec::new());
+        for n in 0..frames {
+            let plain = format!("frame {n} ").repeat(n + 1).into_bytes();
+            let entry = Entry {
+                from: n as u64,
+                to: n as u64 + 1,
+                key: n % 7 == 3,
+                ..Entry::default()
+            };
+            packer.pack(&plain, entry, &mut out).unwrap();
+            parts.push(plain);
+        }
+        (out, parts)
+    }
+
+    fn inflate(bytes: &[u8]) -> (Vec<u8>, Vec<String>) {
+        let mut inflate = Inflate::new(bytes);
+        let (mut out, mut errors) = (Vec::new(), Vec::new());
+        let mut buf = [0; 1000];
+        loop {
+            match inflate.read(&mut buf) {
+                Ok(0) => return (out, errors),
+                Ok(n) => out.extend_from_slice(&buf[..n]),
+                Err(e) => {
+                    assert_eq!(e.kind(), io::ErrorKind::InvalidData);
+                    errors.push(e.to_string());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn frames_are_plain_zstd_that_any_decoder_reads() {
+        let (bytes, parts) = file(5);
+        assert_eq!(zstd::decode_all(&bytes[..]).unwrap(), parts.concat());
+        // RFC 8878: the first frame is no skippable one, the second is one.
+        assert_eq!(bytes[..4], [0x28, 0xB5, 0x2F, 0xFD]);
+        let walk = index(&mut Cursor::new(&bytes)).unwrap().unwrap();
+        let after = walk[0].entry.packed as usize;
+        assert_eq!(bytes[after..after + 4], [0x5F, 0x2A, 0x4D, 0x18]);
+    }
+
+    #[test]
+    fn the_index_leads_from_the_end_to_every_frame() {
+        // Lists of 64 frames are jumped over: enough for two of them and a rest.
+        let (bytes, parts) = file(150);
+        let placed = index(&mut Cursor::new(&bytes)).unwrap().unwrap();
+        assert_eq!(placed.len(), 150);
+        for (n, (p, part)) in placed.iter().zip(&parts).enumerate() {
+            let from = p.offset as usize;
+            let frame = &bytes[from..from + p.entry.packed as usize];
+            assert_eq!(&zstd::decode_all(frame).unwrap(), part);
+            assert_eq!(p.entry.plain as usize, part.len());
+            assert_eq!((p.entry.from, p.entry.key), (n as u64, n % 7 == 3));
+        }
+        // Found from the beginning, too.
+        assert_eq!(scan(&mut Cursor::new(&bytes)).unwrap(), placed);
+    }
+
+    #[test]
+    fn a_torn_file_is_found_from_its_beginning() {
+        let (bytes, _) = file(10);
+        let placed = index(&mut Cursor::new(&bytes)).unwrap().unwrap();
+        let last = placed[9].offset as usize;
+        for cut in [last + 1, last + 20, bytes.len() - 1] {
+            let torn = &bytes[..cut];
+            assert_eq!(index(&mut Cursor::new(torn)).unwrap(), None);
+            let found = scan(&mut Cursor::new(torn)).unwrap();
+            assert_eq!(found[..], placed[..9]);
+        }
+        let whole = whole_length(&mut Cursor::new(&bytes[..last + 5])).unwrap();
+        assert_eq!(whole, last as u64);
+    }
+
+    #[test]
+    fn a_damaged_frame_is_named_and_passed_over() {
+        let (mut bytes, parts) = file(20);
+        let placed = index(&mut Cursor::new(&bytes)).unwrap().unwrap();
+        // Its blocks' header: past magic, descriptor and content size.
+        let at = placed[10].offset as usize + 6;
+        bytes[at..at + 3].fill(0xFF);
+        let (out, errors) = inflate(&bytes);
+        assert_eq!(errors.len(), 1, "{errors:?}");
+        let end = parts[11..].concat();
+        assert!(out.starts_with(&parts[..10].concat()) && out.ends_with(&end));
+    }
+
+    #[test]
+    fn other_bytes_pass_unchanged() {
+        for plain in [&b""[..], b"abc", b"no zstd at all"] {
+            assert_eq!(inflate(plain), (plain.to_vec(), vec![]));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_inflated_or_named(mut bytes in proptest::collection::vec(any::<u8>(), 0..600), zstd: bool) {
+            if zstd {
+                bytes.splice(0..0, MAGIC);
+            }
+            inflate(&bytes);
+            let _ = index(&mut Cursor::new(&bytes)).unwrap();
+            let whole = whole_length(&mut Cursor::new(&bytes)).unwrap();
+            prop_assert!(whole <= bytes.len() as u64);
+        }
+
+        #[test]
+        fn flipped_bits_are_survived(at in any::<prop::sample::Index>(), bit in 0u8..8) {
+            let (mut bytes, _) = file(70);
+            let at = at.index(bytes.len());
+            bytes[at] ^= 1 << bit;
+            inflate(&bytes);
+            let _ = index(&mut Cursor::new(&bytes)).unwrap();
+            let _ = scan(&mut Cursor::new(&bytes)).unwrap();
+        }
+    }
+}

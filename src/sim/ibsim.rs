@@ -30,13 +30,15 @@ use wire::Ctl;
 /// answers within microseconds, unless its console has it wait.
 const CTL_PATIENCE: Duration = Duration::from_secs(2);
 
+/// How long a slot is waited for. A server that finds the asker gone when it comes to connect it
+/// ends itself, so giving up early on one that is merely slow would take the fabric down.
+const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
+
 /// How long leaving may take.
 const BYE_PATIENCE: Duration = Duration::from_millis(200);
 
 /// How long one blocking call on the control socket may take before MADs are drained again.
 const CTL_SLICE: Duration = Duration::from_millis(20);
-
-const FULL: &str = "all ten of its client slots are taken";
 
 /// One attachment to a server: sockets and slot.
 #[derive(Debug)]
@@ -74,7 +76,7 @@ impl IbsimPort {
     /// # Errors
     /// In one sentence: no server, no such node, its IsSM role or every client slot taken.
     pub fn attach(node: Option<&str>, issm: bool) -> Result<IbsimPort, PortError> {
-        let server = Server::from_env().map_err(PortError::Other)?;
+        let server = Server::from_env().map_err(PortError::Mistake)?;
         IbsimPort::attach_to(server, node, issm)
     }
 
@@ -89,7 +91,7 @@ impl IbsimPort {
     ) -> Result<IbsimPort, PortError> {
         let wanted = node.unwrap_or_default();
         if wanted.len() > wire::MAX_NODE_NAME || wanted.contains('\0') {
-            return Err(PortError::Other(format!(
+            return Err(PortError::Mistake(format!(
                 "{wanted:?} cannot name a node for ibsim: it takes at most {} bytes",
                 wire::MAX_NODE_NAME
             )));
@@ -383,9 +385,17 @@ impl Link {
             slot: 0,
             node: String::new(),
         };
-        match link.connect(id, node, issm).map_err(|e| absent(&e))? {
-            true => {}
-            false => return Err(other(link.why_refused(id, node, issm))),
+        match link.connect(id, node, issm) {
+            Ok(true) => {}
+            Ok(false) => return Err(link.why_refused(server, id, node, issm)),
+            Err(e) => {
+                if is_transient(&e) {
+                    // The question is still in the server's queue: what it will connect to must
+                    // be there then.
+                    std::mem::forget(link);
+                }
+                return Err(absent(&e));
+            }
         }
         if let Err(e) = server.connect_data(&link.data, link.slot) {
             link.disconnect();
@@ -397,7 +407,7 @@ impl Link {
     /// Asks for a slot; false if the server refuses.
     fn connect(&mut self, id: u32, node: &str, issm: bool) -> io::Result<bool> {
         let ask = wire::encode_connect(id, issm, node);
-        let Ok(answer) = self.ask(Ctl::Connect, &ask, CTL_PATIENCE, || {})? else {
+        let Ok(answer) = self.ask(Ctl::Connect, &ask, CONNECT_PATIENCE, || {})? else {
             return Ok(false);
         };
         (self.slot, self.node) = wire::decode_connect(&answer);
@@ -405,7 +415,7 @@ impl Link {
     }
 
     /// The server says only no: what it takes instead tells why.
-    fn why_refused(&mut self, id: u32, node: &str, issm: bool) -> String {
+    fn why_refused(&mut self, server: &Server, id: u32, node: &str, issm: bool) -> PortError {
         let mut takes = |node: &str| {
             let yes = self.connect(id, node, false).unwrap_or(false);
             if yes {
@@ -418,12 +428,19 @@ impl Link {
                 "" => "its first node".to_owned(),
                 node => format!("{node:?}"),
             };
-            return format!("another client holds the IsSM role of {node}; attach at another node");
+            return PortError::Mistake(format!(
+                "ibsim server {server}: another client holds the IsSM role of {node}; attach at \
+                 another node"
+            ));
         }
         if !node.is_empty() && takes("") {
-            return format!("its fabric has no node {node:?}");
+            return PortError::Mistake(format!(
+                "ibsim server {server}: its fabric has no node {node:?}"
+            ));
         }
-        FULL.to_owned()
+        PortError::Other(format!(
+            "ibsim server {server}: all ten of its client slots are taken; end another client"
+        ))
     }
 
     fn disconnect(&self) {

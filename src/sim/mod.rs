@@ -3,8 +3,8 @@
 //! faults on purpose.
 //!
 //! It answers as real devices and the kernel do, silence included, so that nothing else in the
-//! house needs to know that a fabric is not real. Screens must know: [`Source::Simulated`]
-//! (crate::port::Source::Simulated) says so.
+//! house needs to know that a fabric is not real. Screens must know:
+//! [`Source::Simulated`](crate::port::Source::Simulated) says so.
 //!
 //! This room must never be reachable unless asked for by name, and never has a clock, a thread
 //! or a file of its own: time comes with each call, and equal calls give equal answers.

@@ -14,14 +14,16 @@ use super::facts::Facts;
 use super::filter::Filter;
 use super::keys::{self, Cmd, Kind, Scope};
 use super::pack::pack;
-use super::panes::{self, detail, footer, header, help, log, ports, timeouts, traffic};
+use super::panes::{self, detail, footer, header, help, log, ports, timeline, timeouts, traffic};
 use super::table::{Column, Move, RowKey, TableState};
 use super::text::{Clock, age, grouped};
 use super::theme::{Look, Role};
+use super::told::{self, Told};
 use crate::command::Command;
 use crate::fabric::PortKey;
 use crate::model::view::LogLine;
 use crate::port::Stamp;
+use crate::record::replay::{Command as Playing, MarkKind, SeekTo};
 
 /// The panes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -78,7 +80,7 @@ pub enum Act {
     /// Ask the engine.
     Send(Command),
     /// Tell the player of a recording.
-    Play(Cmd),
+    Play(Playing),
 }
 
 /// A view held still.
@@ -103,14 +105,18 @@ pub struct App<F> {
     pub look: Look,
     /// The operator's time zone.
     pub clock: Clock,
-    /// Said in the title bar: `REPLAY …`, `WATCHING …`.
-    pub badge: Option<String>,
+    /// What is said of the session beside its events.
+    pub told: Told,
     kind: Kind,
     pane: Pane,
     over: Vec<Over>,
     filter: Filter,
     filter_text: String,
     editing: bool,
+    /// Where to go in a recording, while it is typed.
+    goto: Option<String>,
+    /// How often the model was replaced by another.
+    renewals: u64,
     tables: Tables,
     frozen: Option<Frozen<F>>,
     message: Option<String>,
@@ -126,13 +132,15 @@ impl<F: Facts> App<F> {
         App {
             look,
             clock,
-            badge: None,
+            told: Told::Live,
             kind,
             pane: Pane::Ports,
             over: Vec::new(),
             filter: Filter::default(),
             filter_text: String::new(),
             editing: false,
+            goto: None,
+            renewals: 0,
             tables: Tables {
                 ports: TableState::sorted_by(ports::FIRST_SORT),
                 traffic: TableState::sorted_by(traffic::FIRST_SORT),
@@ -161,6 +169,11 @@ impl<F: Facts> App<F> {
         self.message = Some(text.into());
     }
 
+    /// The model is another one: nothing computed from the old one holds.
+    pub fn renewed(&mut self) {
+        self.renewals += 1;
+    }
+
     /// True while the view is held still.
     pub fn is_paused(&self) -> bool {
         self.frozen.is_some()
@@ -174,7 +187,9 @@ impl<F: Facts> App<F> {
 
     /// Pasted text: it can be a filter, but never commands.
     pub fn paste(&mut self, text: &str) {
-        if self.editing {
+        if let Some(goto) = &mut self.goto {
+            goto.extend(text.chars().filter(|c| !c.is_control()));
+        } else if self.editing {
             self.filter_text
                 .extend(text.chars().filter(|c| !c.is_control()));
             self.filter = Filter::parse(&self.filter_text);
@@ -184,6 +199,9 @@ impl<F: Facts> App<F> {
     /// Handles a key.
     pub fn key(&mut self, event: &KeyEvent, live: &F, now: Stamp) -> Option<Act> {
         self.message = None;
+        if self.goto.is_some() {
+            return self.type_place(event);
+        }
         if self.editing && self.edit(event) {
             return None;
         }
@@ -245,13 +263,75 @@ impl<F: Facts> App<F> {
                 self.say("Bookmark set.");
                 return Some(Act::Send(Command::Mark("bookmark".into())));
             }
-            Cmd::Play
-            | Cmd::Slower
-            | Cmd::Faster
-            | Cmd::StepEvent
-            | Cmd::StepSweep
-            | Cmd::SeekBack
-            | Cmd::SeekForward => return Some(Act::Play(cmd)),
+            Cmd::Goto => self.goto = Some(String::new()),
+            cmd => return self.play(cmd).map(Act::Play),
+        }
+        None
+    }
+
+    /// What a key asks of the player.
+    fn play(&mut self, cmd: Cmd) -> Option<Playing> {
+        const SECOND: i64 = 1_000_000_000;
+        let by = |seconds: i64| Playing::Seek(SeekTo::By(seconds * SECOND));
+        Some(match cmd {
+            Cmd::Play => Playing::Toggle,
+            Cmd::Slower => Playing::Slower,
+            Cmd::Faster => Playing::Faster,
+            Cmd::StepEvent => Playing::StepEvent,
+            Cmd::StepSweep => Playing::StepSweep,
+            Cmd::SeekBack => by(-10),
+            Cmd::SeekForward => by(10),
+            Cmd::LeapBack => by(-60),
+            Cmd::LeapForward => by(60),
+            Cmd::NextEvent => Playing::Next(MarkKind::Event),
+            Cmd::PreviousEvent => Playing::Previous(MarkKind::Event),
+            Cmd::NextAlert => Playing::Next(MarkKind::Alert),
+            Cmd::PreviousAlert => Playing::Previous(MarkKind::Alert),
+            Cmd::NextBookmark => Playing::Next(MarkKind::Bookmark),
+            Cmd::PreviousBookmark => Playing::Previous(MarkKind::Bookmark),
+            Cmd::SkipIdle => {
+                let on = match &self.told {
+                    Told::Replay(replay) => replay.position.as_ref().is_some_and(|p| p.skip_idle),
+                    _ => false,
+                };
+                Playing::SkipIdle(!on)
+            }
+            Cmd::Bookmark => {
+                self.say("Bookmark set, until the replay ends.");
+                Playing::Bookmark("bookmark".into())
+            }
+            _ => return None,
+        })
+    }
+
+    /// A key while a place in the recording is typed.
+    fn type_place(&mut self, event: &KeyEvent) -> Option<Act> {
+        let text = self.goto.as_mut()?;
+        let ctrl = event.modifiers.contains(KeyModifiers::CONTROL);
+        match event.code {
+            KeyCode::Char('c') if ctrl => return Some(Act::Quit),
+            KeyCode::Esc => self.goto = None,
+            KeyCode::Backspace => {
+                if text.pop().is_none() {
+                    self.goto = None;
+                }
+            }
+            KeyCode::Char('u') if ctrl => text.clear(),
+            KeyCode::Char(c) if !ctrl && !event.modifiers.contains(KeyModifiers::ALT) => {
+                text.push(c);
+            }
+            KeyCode::Enter => {
+                let text = self.goto.take()?;
+                let position = match &self.told {
+                    Told::Replay(replay) => replay.position.as_ref(),
+                    _ => None,
+                };
+                match told::place(&text, position, &self.clock) {
+                    Ok(to) => return Some(Act::Play(Playing::Seek(to))),
+                    Err(why) => self.say(why),
+                }
+            }
+            _ => {}
         }
         None
     }
@@ -416,9 +496,9 @@ impl<F: Facts> App<F> {
         };
         let head = live.header(now);
         let paused = frozen.as_ref().map(|f| now.since(f.at));
-        let badge = self.badge.take();
+        let told = std::mem::take(&mut self.told);
         let around = header::Around {
-            badge: badge.as_deref(),
+            told: &told,
             paused,
             closed: live.closed(),
             clock: &self.clock,
@@ -426,6 +506,10 @@ impl<F: Facts> App<F> {
         let mut rest = Rows(area);
         let h = area.height;
         header::draw(rest.top(header::lines(h)), buf, &head, &around, &look);
+        if let Told::Replay(replay) = &told {
+            let lines = rest.top(timeline::lines(h));
+            timeline::draw(lines, buf, replay, &self.clock, &look);
+        }
         let alerts = header::alerts(&head, &around);
         let room = match h {
             0..=7 => 0,
@@ -435,7 +519,9 @@ impl<F: Facts> App<F> {
         let room = room.min(u16::try_from(alerts.len()).unwrap_or(room));
         header::draw_alerts(rest.top(room), buf, &alerts, &look);
         let tabs = rest.top(u16::from(h >= 7));
-        let keys = rest.bottom(u16::from(h >= 9 || (self.editing && h >= 2)));
+        let keys = rest.bottom(u16::from(
+            h >= 9 || ((self.editing || self.goto.is_some()) && h >= 2),
+        ));
         let event = rest.bottom(u16::from(h >= 11 && self.over.last() != Some(&Over::Log)));
 
         let clock = self.clock.clone();
@@ -447,7 +533,7 @@ impl<F: Facts> App<F> {
         self.tabs(tabs, buf, paused);
         self.last_line(keys, buf);
         self.frozen = frozen;
-        self.badge = badge;
+        self.told = told;
     }
 
     fn body(&mut self, area: Rect, buf: &mut Buffer, facts: &F, at: Stamp, clock: &Clock) {
@@ -559,9 +645,11 @@ impl<F: Facts> App<F> {
             true => "Nothing known yet.",
             false => "No row passes the filter.",
         };
+        // Another model counts its own changes anew.
+        let revision = facts.revision().wrapping_add(self.renewals << 40);
         let table = self.table();
         let keep = |row: &R| matches(row, &filter);
-        table.update(rows, columns, facts.revision(), &text, key, keep, &look);
+        table.update(rows, columns, revision, &text, key, keep, &look);
         table.draw(area, buf, rows, columns, &look, empty);
         self.selected_line = table.selected_line();
         self.filter = filter;
@@ -675,7 +763,9 @@ impl<F: Facts> App<F> {
 
     fn last_line(&self, area: Rect, buf: &mut Buffer) {
         let look = &self.look;
-        if self.editing {
+        if let Some(text) = &self.goto {
+            footer::draw_goto(area, buf, text, look);
+        } else if self.editing {
             footer::draw_filter(area, buf, &self.filter_text, look);
         } else if let Some(text) = &self.message {
             footer::draw_message(area, buf, text, look);

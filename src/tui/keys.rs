@@ -78,6 +78,28 @@ pub enum Cmd {
     SeekBack,
     /// Some way forward.
     SeekForward,
+    /// Far back.
+    LeapBack,
+    /// Far forward.
+    LeapForward,
+    /// Type where to go.
+    Goto,
+    /// To the next event.
+    NextEvent,
+    /// To the event before.
+    PreviousEvent,
+    /// To the next alert.
+    NextAlert,
+    /// To the alert before.
+    PreviousAlert,
+    /// To the next bookmark.
+    NextBookmark,
+    /// To the bookmark before.
+    PreviousBookmark,
+    /// Pass over stretches in which nothing happens, or not.
+    SkipIdle,
+    /// Remember this moment of a recording.
+    Bookmark,
 }
 
 /// What is on the screen.
@@ -147,6 +169,8 @@ const OVER: u8 = LOG | DETAIL | HELP;
 const EVERYWHERE: u8 = PANE | OVER;
 const LIVE: u8 = Kind::Live as u8;
 const REPLAY: u8 = Kind::Replay as u8;
+/// Sessions that go on by themselves.
+const NOW: u8 = LIVE | Kind::Watch as u8;
 const ALWAYS: u8 = LIVE | REPLAY | Kind::Watch as u8;
 
 const NONE: KeyModifiers = KeyModifiers::NONE;
@@ -203,7 +227,9 @@ bindings! {
         "page up": "one screen up";
     PageDown "PgDn" [key(KeyCode::PageDown), ctrl('f')] EVERYWHERE, ALWAYS, None,
         "page down": "one screen down";
-    Home "Home g" [key(KeyCode::Home), ch('g')] EVERYWHERE, ALWAYS, None,
+    Home "Home g" [key(KeyCode::Home), ch('g')] EVERYWHERE, NOW, None,
+        "top": "to the top, and stay there whatever comes";
+    Home "Home" [key(KeyCode::Home)] EVERYWHERE, REPLAY, None,
         "top": "to the top, and stay there whatever comes";
     End "End G" [key(KeyCode::End), ch('G')]
         EVERYWHERE, ALWAYS, None,
@@ -214,10 +240,14 @@ bindings! {
         "filter": "show only rows that hold all words: name, 0xGUID, LID, port, peer, state, flag; ! before a word excludes it";
     Back "Esc" [key(KeyCode::Esc)] EVERYWHERE, ALWAYS, None,
         "back": "leave what is open; in a pane, forget the filter";
-    SortLeft "<" [ch('<'), ch(',')] PANE, ALWAYS, None,
+    SortLeft "<" [ch('<'), ch(',')] PANE, NOW, None,
         "sort left": "sort by the column to the left";
     SortRight "< >" [ch('>'), ch('.')]
-        PANE, ALWAYS, Some(2),
+        PANE, NOW, Some(2),
+        "sort": "sort by the column to the right";
+    SortLeft "<" [ch('<')] PANE, REPLAY, None,
+        "sort left": "sort by the column to the left";
+    SortRight "< >" [ch('>')] PANE, REPLAY, Some(2),
         "sort": "sort by the column to the right";
     Reverse "r" [ch('r')] PANE, ALWAYS, None,
         "reverse": "turn the order round";
@@ -233,20 +263,42 @@ bindings! {
         "discover": "discover the whole subnet again, within the budget";
     Mark "b" [ch('b')] EVERYWHERE, LIVE, None,
         "bookmark": "put a bookmark into the event stream";
-    Play "Space" [ch(' ')] EVERYWHERE, REPLAY, Some(5),
-        "play": "halt or play the recording";
-    Slower "[" [ch('[')] EVERYWHERE, REPLAY, None,
-        "slower": "play at half the speed";
-    Faster "]" [ch(']')] EVERYWHERE, REPLAY, None,
-        "faster": "play at twice the speed";
-    StepEvent "n" [ch('n')] EVERYWHERE, REPLAY, None,
-        "step": "one event further";
-    StepSweep "N" [ch('N')] EVERYWHERE, REPLAY, None,
-        "sweep": "one sweep further";
+    Play "Space" [ch(' ')] EVERYWHERE, REPLAY, Some(0),
+        "play": "halt or play the recording; at its end, play it again";
     SeekBack "Left" [key(KeyCode::Left)] EVERYWHERE, REPLAY, None,
-        "back": "ten seconds back";
-    SeekForward "Right" [key(KeyCode::Right)] EVERYWHERE, REPLAY, None,
-        "forward": "ten seconds forward";
+        "seek": "ten seconds back";
+    SeekForward "Left Right" [key(KeyCode::Right)] EVERYWHERE, REPLAY, Some(3),
+        "seek": "ten seconds forward";
+    LeapBack "{" [ch('{')] EVERYWHERE, REPLAY, None,
+        "leap back": "a minute back";
+    LeapForward "}" [ch('}')] EVERYWHERE, REPLAY, None,
+        "leap": "a minute forward";
+    Goto "g" [ch('g')] EVERYWHERE, REPLAY, Some(5),
+        "go to": "type where to go: +5m and -30s from here, 40%, 12:30:00, or 1h30m from the start";
+    NextEvent "n" [ch('n')] EVERYWHERE, REPLAY, Some(4),
+        "next event": "to the next event of the timeline";
+    PreviousEvent "N" [ch('N')] EVERYWHERE, REPLAY, None,
+        "previous event": "to the event before";
+    NextAlert "a" [ch('a')] EVERYWHERE, REPLAY, Some(6),
+        "alert": "to the next alert: something that asks for a look";
+    PreviousAlert "A" [ch('A')] EVERYWHERE, REPLAY, None,
+        "previous alert": "to the alert before";
+    NextBookmark "m" [ch('m')] EVERYWHERE, REPLAY, None,
+        "next bookmark": "to the next bookmark";
+    PreviousBookmark "M" [ch('M')] EVERYWHERE, REPLAY, None,
+        "previous bookmark": "to the bookmark before";
+    Slower "-" [ch('-'), ch('[')] EVERYWHERE, REPLAY, None,
+        "slower": "one step slower, down to 0.1 times real time";
+    Faster "+" [ch('+'), ch('='), ch(']')] EVERYWHERE, REPLAY, Some(7),
+        "faster": "one step faster, up to 1000 times real time, then as fast as can be read";
+    StepEvent "." [ch('.')] EVERYWHERE, REPLAY, None,
+        "step": "halt, and show one more event of the stream: a MAD, a timeout";
+    StepSweep "," [ch(',')] EVERYWHERE, REPLAY, None,
+        "sweep": "halt, and show everything up to the end of the next sweep";
+    SkipIdle "i" [ch('i')] EVERYWHERE, REPLAY, None,
+        "skip idle": "pass over stretches in which nothing happens, or play them too";
+    Bookmark "b" [ch('b')] EVERYWHERE, REPLAY, None,
+        "bookmark": "remember this moment until the replay ends; the file stays as it is";
     Redraw "Ctrl-L" [ctrl('l')] EVERYWHERE, ALWAYS, None,
         "redraw": "draw the whole screen anew";
     Suspend "Ctrl-Z" [ctrl('z')] EVERYWHERE, ALWAYS, None,

@@ -11,6 +11,7 @@
 //! | `guard`, `input`, `output` | the terminal: taking it and giving it back, keys and signals, frames |
 //! | `app`, `keys` | the screen's state, and the one table of commands |
 //! | `facts` | the views that screens read |
+//! | `told` | what is said of a session beside its events: a replay's position, a viewer's link |
 //! | `panes` | one file a screen |
 //! | `table`, `filter`, `pack`, `text`, `theme` | what panes draw with |
 //!
@@ -29,6 +30,7 @@ mod run;
 mod table;
 mod text;
 mod theme;
+mod told;
 
 use std::fmt;
 use std::time::Duration;
@@ -41,17 +43,24 @@ pub use keys::{Cmd, Kind};
 pub use run::run;
 pub use text::Clock;
 pub use theme::{Depth, Glyphs, Look, Role};
+pub use told::{Link, Replay, Told, Watched};
 
 use crate::command::Command;
 use crate::event::SharedBatch;
 use crate::port::Stamp;
+use crate::record::replay::{Feed, Transport};
 
 /// Where the session comes from.
-pub struct Source {
-    /// Its events.
-    pub batches: Receiver<SharedBatch>,
-    /// What time it is in the session.
-    pub clock: Box<dyn Fn() -> Stamp>,
+pub enum Source {
+    /// From an engine.
+    Live {
+        /// Its events.
+        batches: Receiver<SharedBatch>,
+        /// What time it is in the session.
+        clock: Box<dyn Fn() -> Stamp>,
+    },
+    /// From a recording or another program: the time comes with the events.
+    Fed(Receiver<Feed>),
 }
 
 impl fmt::Debug for Source {
@@ -65,12 +74,14 @@ pub enum Mode {
     /// A fabric behind this program's own port: commands go to the engine.
     Live(Box<dyn Fn(Command)>),
     /// A recording: commands go to its player.
-    Replay(Box<dyn Player>),
-    /// Another program's session: nobody can be asked anything.
-    Watch {
-        /// Whose, for the title bar.
-        whose: String,
+    Replay {
+        /// Its player.
+        transport: Transport,
+        /// What is played, for the header.
+        name: String,
     },
+    /// Another program's session: nobody can be asked anything. Says how it stands.
+    Watch(Box<dyn Fn() -> Watched>),
 }
 
 impl fmt::Debug for Mode {
@@ -84,26 +95,10 @@ impl Mode {
     pub const fn kind(&self) -> Kind {
         match self {
             Mode::Live(_) => Kind::Live,
-            Mode::Replay(_) => Kind::Replay,
-            Mode::Watch { .. } => Kind::Watch,
+            Mode::Replay { .. } => Kind::Replay,
+            Mode::Watch(_) => Kind::Watch,
         }
     }
-
-    fn badge(&self) -> Option<String> {
-        match self {
-            Mode::Live(_) => None,
-            Mode::Replay(player) => Some(format!("REPLAY {}", player.status())),
-            Mode::Watch { whose } => Some(format!("WATCHING {whose}")),
-        }
-    }
-}
-
-/// Plays a recording into [`Source::batches`].
-pub trait Player {
-    /// Speed and position, in a few words.
-    fn status(&self) -> String;
-    /// Does what a key asked for.
-    fn act(&mut self, cmd: Cmd);
 }
 
 /// How the console looks and behaves.

@@ -30,6 +30,7 @@ pub struct Output {
     busy: Arc<AtomicBool>,
     shown: Buffer,
     clear: bool,
+    first: bool,
 }
 
 impl Output {
@@ -58,6 +59,7 @@ impl Output {
             busy,
             shown: Buffer::empty(Rect::ZERO),
             clear: true,
+            first: true,
         })
     }
 
@@ -85,6 +87,11 @@ impl Output {
         let bytes = encode(&self.shown, &frame, self.clear)?;
         self.clear = false;
         self.shown = frame;
+        if std::mem::take(&mut self.first) {
+            // The terminal has room for the first frame; no need to wait for the writer to be
+            // scheduled.
+            return guard::write(&bytes);
+        }
         self.send(bytes);
         Ok(())
     }

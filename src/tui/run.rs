@@ -13,10 +13,13 @@ use super::app::{Act, App};
 use super::guard::{self, Guard};
 use super::input::{self, Control, Inputs};
 use super::output::Output;
+use super::told::{Replay, Told};
 use super::{Error, Exit, Mode, Options, Source};
 use crate::command::Command;
 use crate::event::SharedBatch;
 use crate::model::Model;
+use crate::port::Stamp;
+use crate::record::replay::{Feed, PlayState, Position};
 
 /// The least time between two frames that a key asked for.
 const INPUT_GAP: Duration = Duration::from_millis(100);
@@ -41,11 +44,18 @@ pub fn run(source: Source, mode: Mode, options: Options) -> Result<Exit, Error> 
     let inputs = input::listen()?;
     let guard = Guard::new(inputs.alarm.clone())?;
     let output = Output::start(inputs.alarm.clone())?;
+    let (batches, feed, clock) = match source {
+        Source::Live { batches, clock } => (batches, never(), Some(clock)),
+        Source::Fed(feed) => (never(), feed, None),
+    };
     let mut console = Console {
         app: App::new(mode.kind(), options.look, options.clock.clone()),
         model: Model::new(),
-        batches: source.batches,
-        clock: source.clock,
+        coming: None,
+        batches,
+        feed,
+        clock,
+        position: None,
         mode,
         refresh: options.refresh,
         can_suspend: options.can_suspend,
@@ -65,8 +75,13 @@ pub fn run(source: Source, mode: Mode, options: Options) -> Result<Exit, Error> 
 struct Console {
     app: App<Model>,
     model: Model,
+    /// What a replay folds on its way elsewhere; shown once it is there.
+    coming: Option<Model>,
     batches: Receiver<SharedBatch>,
-    clock: Box<dyn Fn() -> crate::port::Stamp>,
+    feed: Receiver<Feed>,
+    /// `None` where the time comes with the events.
+    clock: Option<Box<dyn Fn() -> Stamp>>,
+    position: Option<Box<Position>>,
     mode: Mode,
     refresh: Duration,
     can_suspend: bool,
@@ -112,6 +127,10 @@ impl Console {
                     Ok(batch) => self.fold(&batch),
                     Err(_) => self.stream_ended()?,
                 },
+                recv(self.feed) -> item => match item {
+                    Ok(item) => self.take(item),
+                    Err(_) => self.stream_ended()?,
+                },
                 recv(timeout) -> _ => {}
             }
         }
@@ -134,8 +153,8 @@ impl Console {
         self.last_frame = Some(now);
         let (width, height) = size();
         let mut buf = Buffer::empty(Rect::new(0, 0, width, height));
-        let stamp = (self.clock)().max(self.model.last());
-        self.app.badge = self.mode.badge();
+        let stamp = self.now();
+        self.tell();
         self.app.draw(&self.model, stamp, &mut buf);
         self.output.show(buf)?;
         Ok(())
@@ -160,8 +179,96 @@ impl Console {
         }
     }
 
+    /// The session's time.
+    fn now(&self) -> Stamp {
+        let told = match (&self.clock, &self.position) {
+            (Some(clock), _) => clock(),
+            // On its way elsewhere: what is shown stays as of when it left.
+            (None, Some(position)) if self.coming.is_none() => position.at,
+            _ => Stamp::ZERO,
+        };
+        told.max(self.model.last())
+    }
+
+    /// Tells the screen how the session stands.
+    fn tell(&mut self) {
+        match &self.mode {
+            Mode::Live(_) => {}
+            Mode::Watch(watched) => self.app.told = Told::Watch(watched()),
+            Mode::Replay { transport, name } => {
+                let position = self.position.as_deref().cloned();
+                // Marks are many and seldom change.
+                let marks = match std::mem::take(&mut self.app.told) {
+                    Told::Replay(was)
+                        if was.position.as_ref().map(|p| p.marks)
+                            == position.as_ref().map(|p| p.marks) =>
+                    {
+                        was.marks
+                    }
+                    _ => transport.marks(),
+                };
+                self.app.told = Told::Replay(Box::new(Replay {
+                    name: name.clone(),
+                    position,
+                    marks,
+                    problems: transport.problems().len(),
+                }));
+            }
+        }
+    }
+
+    /// Takes what a replay or a collector feeds.
+    fn take(&mut self, first: Feed) {
+        let until = Instant::now() + FOLD;
+        let mut changed = false;
+        let mut next = Some(first);
+        while let Some(item) = next {
+            match item {
+                Feed::Batch(batch) => {
+                    let model = self.coming.as_mut().unwrap_or(&mut self.model);
+                    let before = model.revision();
+                    for event in &batch.events {
+                        model.apply(event);
+                    }
+                    changed |= model.revision() != before;
+                }
+                Feed::Reset if matches!(self.mode, Mode::Replay { .. }) => {
+                    self.coming = Some(Model::new());
+                }
+                Feed::Reset => {
+                    self.show(Model::new());
+                    changed = true;
+                }
+                Feed::Position(position) => {
+                    if position.state != PlayState::Seeking
+                        && let Some(model) = self.coming.take()
+                    {
+                        self.show(model);
+                    }
+                    self.position = Some(position);
+                    changed = true;
+                }
+                Feed::End { .. } => changed = true,
+            }
+            next = match Instant::now() < until {
+                true => self.feed.try_recv().ok(),
+                false => None,
+            };
+        }
+        if changed {
+            self.want_frame(self.refresh);
+        }
+    }
+
+    /// Shows another model. What the operator chose stays: rows are known by their keys.
+    fn show(&mut self, model: Model) {
+        self.model = model;
+        self.app.renewed();
+    }
+
     fn stream_ended(&mut self) -> Result<(), Error> {
         self.batches = never();
+        self.feed = never();
         if let Some(message) = guard::panicked() {
             return Err(Error::Panicked(message));
         }
@@ -174,7 +281,7 @@ impl Console {
     }
 
     fn event(&mut self, event: &Event) -> Result<Option<Exit>, Error> {
-        let now = (self.clock)().max(self.model.last());
+        let now = self.now();
         match event {
             Event::Key(key) if key.kind != KeyEventKind::Release => {
                 let act = self.app.key(key, &self.model, now);
@@ -190,9 +297,9 @@ impl Console {
                             send(command);
                         }
                     }
-                    Some(Act::Play(cmd)) => {
-                        if let Mode::Replay(player) = &mut self.mode {
-                            player.act(cmd);
+                    Some(Act::Play(command)) => {
+                        if let Mode::Replay { transport, .. } = &self.mode {
+                            transport.send(command);
                         }
                     }
                 }

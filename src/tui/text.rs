@@ -4,6 +4,8 @@
 //! characters of known width reach a cell. Numbers are never cut: one that does not fit is
 //! shown as `###`, since a cut number is a wrong number.
 
+use std::fs;
+use std::path::{Component, Path};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -248,9 +250,29 @@ impl Clock {
         Clock::new(TimeZone::UTC)
     }
 
-    /// The system's zone (`TZ`, `/etc/localtime`), or UTC.
+    /// The zone that `TZ` names, else the system's; UTC if there is none to be read.
+    ///
+    /// Reads one file. Looking a zone up by name in the whole database, as the general way
+    /// does, walks hundreds of directories' entries before the first frame.
     pub fn system() -> Clock {
-        Clock::new(TimeZone::try_system().unwrap_or(TimeZone::UTC))
+        const DATABASE: &str = "/usr/share/zoneinfo";
+        let read = |path: &Path| TimeZone::tzif("local", &fs::read(path).ok()?).ok();
+        let zone = match std::env::var("TZ") {
+            Err(_) => read(Path::new("/etc/localtime")),
+            Ok(name) => {
+                let name = name.strip_prefix(':').unwrap_or(&name);
+                // A name is a file below the database, never a way out of it.
+                let plain = Path::new(name)
+                    .components()
+                    .all(|c| matches!(c, Component::Normal(_)));
+                let file = Path::new(DATABASE).join(name);
+                Some(file)
+                    .filter(|_| plain && !name.is_empty())
+                    .and_then(|file| read(&file))
+                    .or_else(|| TimeZone::posix(name).ok())
+            }
+        };
+        Clock::new(zone.unwrap_or(TimeZone::UTC))
     }
 
     fn format(&self, wall: i64, how: &str) -> String {
@@ -261,6 +283,22 @@ impl Clock {
                 .to_string(),
             Err(_) => "??:??".to_owned(),
         }
+    }
+
+    /// The first moment from `from` on (nanoseconds since the Unix epoch) at which this clock
+    /// shows these hours, minutes and seconds.
+    pub fn next_time(&self, from: i64, (hour, minute, second): (i8, i8, i8)) -> Option<i64> {
+        let start = Timestamp::from_nanosecond(i128::from(from)).ok()?;
+        let here = start.to_zoned_datetime(self.zone.clone());
+        [here.date(), here.date().tomorrow().ok()?]
+            .into_iter()
+            .filter_map(|day| {
+                let there = day.at(hour, minute, second, 0);
+                there.to_zoned_datetime(self.zone.clone()).ok()
+            })
+            .map(|there| there.timestamp())
+            .find(|there| *there >= start)
+            .and_then(|there| i64::try_from(there.as_nanosecond()).ok())
     }
 
     /// `14:03` of nanoseconds since the Unix epoch.

@@ -95,6 +95,12 @@ pub struct Glyphs {
     pub rule: &'static str,
     /// Where typed text goes.
     pub caret: &'static str,
+    /// Where a replay is, on its timeline.
+    pub cursor: &'static str,
+    /// Something happened, on a timeline.
+    pub event: &'static str,
+    /// A bookmark, on a timeline.
+    pub bookmark: &'static str,
     /// Characters beyond ASCII may be shown.
     pub wide: bool,
 }
@@ -116,6 +122,9 @@ pub static UNICODE: Glyphs = Glyphs {
     times: "×",
     rule: "─",
     caret: "▏",
+    cursor: "┃",
+    event: "┴",
+    bookmark: "◆",
     wide: true,
 };
 
@@ -136,6 +145,9 @@ pub static ASCII: Glyphs = Glyphs {
     times: "x",
     rule: "-",
     caret: "_",
+    cursor: "#",
+    event: "'",
+    bookmark: "b",
     wide: false,
 };
 
@@ -169,17 +181,6 @@ impl Look {
     pub const fn in_ascii(mut self) -> Look {
         self.glyphs = &ASCII;
         self
-    }
-
-    /// The same in another depth.
-    pub const fn with_depth(mut self, depth: Depth) -> Look {
-        self.depth = depth;
-        self
-    }
-
-    /// How many colours it uses.
-    pub const fn depth(&self) -> Depth {
-        self.depth
     }
 
     /// What the environment says of the terminal: `NO_COLOR`, `COLORTERM`, `TERM`, `COLORFGBG`
@@ -411,7 +412,7 @@ mod tests {
 
     #[test]
     fn the_environment_chooses_the_step_of_the_ladder() {
-        let depth = |vars: &[(&str, &str)]| look(vars).depth();
+        let depth = |vars: &[(&str, &str)]| look(vars).depth;
         assert_eq!(
             depth(&[("TERM", "xterm-256color"), ("COLORTERM", "truecolor")]),
             Depth::True

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crossbeam_channel::Receiver;
+use crossbeam_channel::{Receiver, Sender};
 
 use super::hub::Bytes;
 use super::keyframe::{Keyframes, Ledger};
@@ -28,11 +28,7 @@ impl Caster {
     }
 
     /// The same, with another maker of keyframes.
-    pub fn with(
-        publisher: Publisher,
-        options: Options,
-        keyframes: Box<dyn Keyframes>,
-    ) -> Caster {
+    pub fn with(publisher: Publisher, options: Options, keyframes: Box<dyn Keyframes>) -> Caster {
         Caster {
             publisher,
             encoder: Encoder::new(options),
@@ -88,9 +84,15 @@ impl Caster {
     }
 
     /// Casts what comes through a channel, until it closes; then viewers are told the end.
-    pub fn run(mut self, batches: &Receiver<SharedBatch>) {
+    ///
+    /// What came is handed on to `recorder`, if there is one: its queue may be full, and then it
+    /// finds a gap in the numbers, as it would if it were fed by the engine itself.
+    pub fn run(mut self, batches: &Receiver<SharedBatch>, recorder: Option<&Sender<SharedBatch>>) {
         for batch in batches {
             self.cast(&batch);
+            if let Some(recorder) = recorder {
+                let _ = recorder.try_send(batch);
+            }
         }
         self.publisher.end();
     }

@@ -229,7 +229,7 @@ fn a_stopped_viewer_slows_nobody_and_learns_what_it_lost() {
         .count() as u64;
     // The opening came before it joined.
     assert_eq!(live + count, end - 1);
-    assert!(count > 0 && gaps[0].seq > last);
+    assert!(count > 0 && gaps[0].seq >= last);
     assert_eq!(got.last().unwrap().seq, end - 1);
     let after = got.iter().position(|e| e.seq == gaps[0].seq).unwrap();
     assert!(matches!(got[after + 1].what, What::Opened(_)));
@@ -278,7 +278,7 @@ fn half_a_hello_and_a_sudden_close_leave_nothing_behind() {
     // Both run into the time limit.
     assert!(closed(&mut half) && closed(&mut silent));
     for n in 0..50 {
-        let stream = if n % 2 == 0 { house.dial() } else { house.dial() };
+        let stream = house.dial();
         if n % 3 == 0 {
             let _ = stream.shutdown(std::net::Shutdown::Write);
         }
@@ -352,7 +352,10 @@ fn another_version_is_one_clear_sentence_on_either_side() {
     line(&mut stream);
     stream.write_all(b"fabtop watch 9 7.7.7\n").unwrap();
     let said = line(&mut stream);
-    assert!(said.starts_with("error: the viewer is fabtop 7.7.7"), "{said}");
+    assert!(
+        said.starts_with("error: the viewer is fabtop 7.7.7"),
+        "{said}"
+    );
     assert!(closed(&mut stream));
 
     let dir = tempfile::tempdir().unwrap();
@@ -368,7 +371,10 @@ fn another_version_is_one_clear_sentence_on_either_side() {
         })
     };
     let said = answer(b"fabtop watch 9 7.7.7 host\x1b[31m\n");
-    assert!(said.contains("use the same version on both sides"), "{said}");
+    assert!(
+        said.contains("use the same version on both sides"),
+        "{said}"
+    );
     assert!(said.contains("7.7.7") && !said.contains('\x1b'), "{said}");
     assert!(answer(b"SSH-2.0-OpenSSH\r\n").contains("no fabtop collector"));
     assert!(answer(b"error: no\x1b[2J room\n").contains("refused: no[2J room"));
@@ -397,18 +403,19 @@ fn a_viewer_survives_a_restart_of_the_collector() {
     again.mark(1);
     // A new model begins before the new session's first event.
     let mut resets = 0;
-    let mut seen = Vec::new();
-    while !seen.contains(&1) {
+    let mut seen: Vec<Event> = Vec::new();
+    while !seen.iter().any(|e| matches!(e.what, What::Mark { .. })) {
         match fed.recv_timeout(Duration::from_secs(60)).unwrap() {
             Feed::Reset => {
                 resets += 1;
                 seen.clear();
             }
-            Feed::Batch(batch) => seen.extend(seqs(&batch.events)),
+            Feed::Batch(batch) => seen.extend(batch.events.clone()),
             other => panic!("{other:?}"),
         }
     }
-    assert_eq!((resets, seen), (1, vec![1, 1]));
+    assert_eq!((resets, seen.len()), (1, 2));
+    assert!(matches!(seen[0].what, What::Opened(_)));
     let status = viewer.status().clone();
     assert_eq!((status.state, status.reconnects), (State::Connected, 1));
 }

@@ -322,8 +322,14 @@ pub fn dotted(text: &str, name: &str) -> String {
     value.trim_start_matches('.').trim().to_owned()
 }
 
+#[allow(clippy::print_stderr, reason = "a failed test shows what there is")]
 impl Drop for IbsimFabric {
     fn drop(&mut self) {
+        if thread::panicking() {
+            let state = self.sim.child.try_wait();
+            let log = self.log("ibsim.err");
+            eprintln!("ibsim ({state:?}, None if it runs) said: {log}");
+        }
         // opensm first: without a server its shim would try for ever.
         if let Some(child) = &mut self.sm {
             let _ = child.kill();

@@ -87,7 +87,7 @@ pub fn run(how: &str) -> ExitCode {
     };
     let mut options = Options::from_env();
     options.clock = tui::Clock::utc();
-    match tui::run(Source { batches, clock }, mode, options) {
+    match tui::run(Source::Live { batches, clock }, mode, options) {
         Ok(_) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error}");

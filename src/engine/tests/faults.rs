@@ -378,7 +378,7 @@ fn a_discovery_that_loses_a_node_half_way_keeps_what_it_has() {
     // The leaf itself is known, its hosts are not; everything else is.
     assert!(topology.node(NodeId::new(0x101)).is_some());
     assert_eq!(topology.len(), 2 + 3 + 6);
-    assert_eq!(bench.ended(SweepKind::Discovery)[0].1.failed > 0, true);
+    assert!(bench.ended(SweepKind::Discovery)[0].1.failed > 0);
     assert!(!bench.ended(SweepKind::Counters).is_empty());
 }
 

@@ -5,6 +5,7 @@ mod faults;
 mod manners;
 mod notices;
 mod sweeps;
+mod thread;
 
 use std::collections::BTreeMap;
 use std::time::Duration;

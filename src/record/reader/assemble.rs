@@ -215,7 +215,9 @@ impl Assembler {
                 self.stats.keyframe += 1;
                 self.known = None;
                 self.keyframe = Within::Skipped;
-                if !self.begun {
+                // A file that lost its beginning becomes whole here.
+                if !self.begun || self.section.is_none() {
+                    self.guesser = None;
                     self.keyframe = Within::Applied;
                     self.generation = keyframe.section.generation;
                     self.next_seq = keyframe.section.seq;

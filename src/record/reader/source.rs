@@ -144,6 +144,7 @@ impl<R: Read> Source<R> {
     pub fn resume(input: R, offset: u64) -> Source<R> {
         let mut source = Source::new(input);
         source.base = offset;
+        source.format = Format::Pcapng;
         // What the blocks of its interfaces would have said.
         source.interfaces = (0..3)
             .map(|number| Interface {

@@ -114,6 +114,8 @@ pub struct Index {
     start: Option<Moment>,
     end: Moment,
     complete: bool,
+    /// `end` is the end, though not all was seen.
+    measured: bool,
     /// In order of time.
     marks: Vec<Mark>,
     thinned: bool,
@@ -143,6 +145,17 @@ impl Index {
     /// Whether all of it was seen.
     pub fn is_complete(&self) -> bool {
         self.complete
+    }
+
+    /// Whether [`Index::end`] is the end.
+    pub fn knows_end(&self) -> bool {
+        self.complete || self.measured
+    }
+
+    /// The recording ends at `end`: its own index says so.
+    pub fn measure(&mut self, end: Moment) {
+        self.reach(end);
+        self.measured = true;
     }
 
     /// Whether marks were left out, since there are too many.
@@ -234,6 +247,8 @@ impl Index {
         let to = match self.next(at, MarkKind::Event) {
             Some(mark) => mark.at.before(LEAD),
             None if self.complete => self.end,
+            // What was not seen may hold something.
+            None if self.measured => at,
             None => self.end.before(LEAD),
         };
         (to > at.after(IDLE)).then_some(to)

@@ -3,10 +3,11 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
 use super::clock::Moment;
 use crate::event::{Event, What};
-use crate::record::{Problem, Reader};
+use crate::record::{Problem, Reader, Seeker, last_wall};
 
 /// An event and its place on the timeline.
 #[derive(Clone, Debug)]
@@ -88,6 +89,24 @@ struct Part {
     start: Moment,
     /// It begins with a session's first event, so reading may begin with it.
     opens: bool,
+    /// Where its keyframes are, once somebody asked; `None` if that cannot be found out.
+    seeker: Arc<OnceLock<Option<Seeker>>>,
+}
+
+impl Part {
+    fn seeker(&self) -> Option<&Seeker> {
+        self.seeker
+            .get_or_init(|| Seeker::open(&self.path).ok())
+            .as_ref()
+    }
+}
+
+/// Where reading begins so that the state at some moment can be folded.
+struct Begin {
+    part: usize,
+    /// The keyframe's wall time; `None` for the part's beginning.
+    keyframe: Option<u64>,
+    moment: Moment,
 }
 
 /// Recordings in order of time.
@@ -99,6 +118,8 @@ pub struct Files {
     /// Standard input: no part of it can be read again.
     piped: bool,
     session: Session,
+    /// The latest moment that was read.
+    reached: Moment,
     problems: Vec<String>,
 }
 
@@ -164,6 +185,7 @@ impl Files {
                 path: path.clone(),
                 start: Session::default().place(first).moment,
                 opens,
+                seeker: Arc::default(),
             });
         }
         parts.sort_by_key(|part| part.start);
@@ -173,6 +195,7 @@ impl Files {
             reader: None,
             piped: false,
             session: Session::default(),
+            reached: Moment::default(),
             problems: Vec::new(),
         })
     }
@@ -185,6 +208,7 @@ impl Files {
             reader: Some(Reader::new(Box::new(input))),
             piped: true,
             session: Session::default(),
+            reached: Moment::default(),
             problems: Vec::new(),
         }
     }
@@ -202,6 +226,7 @@ impl Files {
             reader: None,
             piped: false,
             session: Session::default(),
+            reached: Moment::default(),
             problems: Vec::new(),
         })
     }
@@ -217,11 +242,45 @@ impl Files {
         }
     }
 
-    /// The part to begin with: that of the last session which had begun by then. Those before
-    /// it do not matter.
-    fn part_for(&self, to: Moment) -> usize {
-        let opened = |part: &Part| part.opens && part.start <= to;
-        self.parts.iter().rposition(opened).unwrap_or(0)
+    /// When the last event was, if the files tell without being read.
+    pub fn end(&self) -> Option<Moment> {
+        let last = |part: &Part| last_wall(&part.path).ok().flatten();
+        let ends: Option<Vec<u64>> = self.parts.iter().map(last).collect();
+        ends?.into_iter().max().map(Moment)
+    }
+
+    /// The last keyframe or opening at or before `to`: what came before it does not matter.
+    fn begin_for(&self, to: Moment) -> Begin {
+        let begun = self.parts.iter().rposition(|part| part.start <= to);
+        let before = self.parts.get(..=begun.unwrap_or(0)).unwrap_or_default();
+        for (number, part) in before.iter().enumerate().rev() {
+            let point = part.seeker().and_then(|s| s.point_before(to.0));
+            if let Some(point) = point {
+                return Begin {
+                    part: number,
+                    keyframe: Some(point.wall),
+                    moment: Moment(point.wall),
+                };
+            }
+            if part.opens {
+                return Begin {
+                    part: number,
+                    keyframe: None,
+                    moment: part.start,
+                };
+            }
+        }
+        Begin {
+            part: 0,
+            keyframe: None,
+            moment: Moment::default(),
+        }
+    }
+
+    fn place(&mut self, event: Event) -> Played {
+        let played = self.session.place(event);
+        self.reached = self.reached.max(played.moment);
+        played
     }
 
     fn close(&mut self) {
@@ -239,7 +298,7 @@ impl Tape for Files {
         loop {
             if let Some(reader) = &mut self.reader {
                 if let Some(event) = reader.next() {
-                    return Some(self.session.place(event));
+                    return Some(self.place(event));
                 }
                 self.close();
                 self.at += 1;
@@ -262,7 +321,13 @@ impl Tape for Files {
             return false;
         }
         self.close();
-        self.at = self.part_for(to);
+        let begin = self.begin_for(to);
+        self.at = begin.part;
+        self.reader = begin.keyframe.and_then(|wall| {
+            let seeker = self.parts.get(begin.part)?.seeker()?;
+            seeker.resume(wall).ok()
+        });
+        self.reached = begin.moment;
         self.session = Session {
             fresh: true,
             ..Session::default()
@@ -271,7 +336,8 @@ impl Tape for Files {
     }
 
     fn is_behind(&self, to: Moment) -> bool {
-        self.part_for(to) > self.at
+        let begin = self.begin_for(to);
+        begin.part > self.at || begin.part == self.at && begin.moment > self.reached
     }
 
     fn can_rewind(&self) -> bool {

@@ -42,10 +42,21 @@ pub fn draw_keys(area: Rect, buf: &mut Buffer, scope: Scope, kind: Kind, look: &
 
 /// Draws the filter while it is typed: the end of the text stays in sight.
 pub fn draw_filter(area: Rect, buf: &mut Buffer, text: &str, look: &Look) {
+    draw_typed(area, buf, "/", text, "  Enter keep  Esc clear", look);
+}
+
+/// Draws a place in a recording while it is typed.
+pub fn draw_goto(area: Rect, buf: &mut Buffer, text: &str, look: &Look) {
+    let hint = "  +5m -30s 40% 12:30:00 1h30m  Enter go";
+    draw_typed(area, buf, "go to ", text, hint, look);
+}
+
+fn draw_typed(area: Rect, buf: &mut Buffer, mark: &str, text: &str, hint: &str, look: &Look) {
     let area = inner(area);
-    let hint = "  Enter keep  Esc clear";
     let hint = if area.width > 50 { hint } else { "" };
-    let room = area.width.saturating_sub(width(hint, look) + 2);
+    let room = area
+        .width
+        .saturating_sub(width(hint, look) + width(mark, look) + 1);
     let mut tail = text;
     while width(tail, look) > room {
         let mut chars = tail.chars();
@@ -53,7 +64,7 @@ pub fn draw_filter(area: Rect, buf: &mut Buffer, text: &str, look: &Look) {
         tail = chars.as_str();
     }
     let pieces = vec![
-        ("/".to_owned(), Role::Accent),
+        (mark.to_owned(), Role::Accent),
         (tail.to_owned(), Role::Text),
         (look.glyphs.caret.to_owned(), Role::Accent),
         (hint.to_owned(), Role::Label),

@@ -6,19 +6,20 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-use super::state_word;
+use super::{pad_left, state_word};
 use crate::event::SweepKind;
 use crate::model::Num;
 use crate::model::view::{HeaderView, SweepView};
 use crate::tui::pack::{Fact, pack};
 use crate::tui::text::{Clock, age, coarse_age, grouped, percent, put, seconds, si, width};
 use crate::tui::theme::{Look, Role};
+use crate::tui::told::{Link, Told, Watched};
 
 /// What the header says besides the model.
 #[derive(Clone, Copy, Debug)]
 pub struct Around<'a> {
-    /// The kind of session, if it is not a live one: `REPLAY ×10 …`, `WATCHING`.
-    pub badge: Option<&'a str>,
+    /// What is said of the session beside its events.
+    pub told: &'a Told,
     /// For how long the view has been held still.
     pub paused: Option<Duration>,
     /// Why the session ended.
@@ -29,6 +30,9 @@ pub struct Around<'a> {
 
 /// A sweep that takes longer than this shows its progress; shorter ones would only flicker.
 const WORTH_SHOWING: Duration = Duration::from_secs(1);
+
+/// A session has an event a second: a lag below this is none.
+const WORTH_TELLING: Duration = Duration::from_secs(2);
 
 /// Header lines for a screen of this height, alerts not counted.
 pub fn lines(height: u16) -> u16 {
@@ -93,8 +97,13 @@ fn title(area: Rect, buf: &mut Buffer, h: &HeaderView<'_>, around: &Around<'_>, 
     } else {
         facts.push((9, vec![plain("fabtop")]));
     }
-    if let Some(badge) = around.badge {
-        facts.push((0, vec![(format!(" {badge} "), Role::Badge)]));
+    match around.told {
+        Told::Live => {}
+        Told::Replay(_) => facts.push((0, vec![(" REPLAY ".into(), Role::Badge)])),
+        Told::Watch(watched) => {
+            facts.push((0, vec![(" WATCHING ".into(), Role::Badge)]));
+            facts.extend(watching(watched, h.host));
+        }
     }
     if let Some(for_) = around.paused {
         facts.push((0, vec![(format!("[PAUSED {}]", age(for_)), Role::Badge)]));
@@ -139,6 +148,22 @@ fn title(area: Rect, buf: &mut Buffer, h: &HeaderView<'_>, around: &Around<'_>, 
         let at = (area.right() - right, area.y);
         put(buf, at, right, &time, base, look);
     }
+}
+
+/// Whose session is watched, and how far behind it this is.
+fn watching(watched: &Watched, host: &str) -> Vec<Fact> {
+    let whose = match watched.whose.as_str() {
+        "" => host,
+        whose => whose,
+    };
+    let state = match (&watched.link, watched.lag) {
+        (Link::Connected, Some(lag)) if lag < WORTH_TELLING => "lag <2s".to_owned(),
+        (Link::Connected, Some(lag)) => format!("lag {}", age(lag)),
+        (Link::Connected, None) => "lag unknown".to_owned(),
+        (Link::Reconnecting(_), _) => "reconnecting".to_owned(),
+        (Link::Ended(_), _) => "ended".to_owned(),
+    };
+    vec![(0, vec![plain(whose)]), (0, vec![plain(state)])]
 }
 
 fn size(h: &HeaderView<'_>) -> Vec<Fact> {
@@ -214,16 +239,25 @@ fn sweeps(h: &HeaderView<'_>) -> Vec<Fact> {
 }
 
 fn mads(h: &HeaderView<'_>, look: &Look) -> Vec<Fact> {
+    // Fields keep their width, so that a changing number moves nothing else.
     let rate = |n: Num<f64>| match n.get() {
+        Some(v) if v < 1000.0 => format!("{v:.0}"),
         Some(v) => si(v),
         None => look.glyphs.unknown.to_owned(),
     };
     let budget = |limit: u32| match limit {
         0 => "no limit".to_owned(),
+        n if n.is_multiple_of(1000) && n < 1_000_000 => format!("{}k", n / 1000),
         n => si(f64::from(n)),
     };
-    let in_flight = |(used, of): (usize, u16)| plain(format!("{used}/{of}"));
-    let use_ = |(n, limit): (Num<f64>, u32)| plain(format!("{}/{}", rate(n), budget(limit)));
+    let in_flight = |(used, of): (usize, u16)| {
+        let of = of.to_string();
+        let used = pad_left(&used.to_string(), width(&of, look), look);
+        plain(format!("{used}/{of}"))
+    };
+    let use_ = |(n, limit): (Num<f64>, u32)| {
+        plain(format!("{}/{}", pad_left(&rate(n), 5, look), budget(limit)))
+    };
     let count = |n: u64, what: &str, role: Role| {
         vec![
             (grouped(n), if n == 0 { Role::Label } else { role }),
@@ -231,13 +265,19 @@ fn mads(h: &HeaderView<'_>, look: &Look) -> Vec<Fact> {
         ]
     };
     vec![
-        (10, vec![plain(rate(h.mads_per_s)), label(" MAD/s")]),
+        (
+            10,
+            vec![
+                plain(pad_left(&rate(h.mads_per_s), 5, look)),
+                label(" MAD/s"),
+            ],
+        ),
         (
             10,
             vec![
                 label("SMP "),
                 in_flight(h.smp_in_flight),
-                label(" in flight "),
+                label(" in flight"),
                 use_(h.smp_rate),
                 label("/s"),
             ],
@@ -247,7 +287,7 @@ fn mads(h: &HeaderView<'_>, look: &Look) -> Vec<Fact> {
             vec![
                 label("GMP "),
                 in_flight(h.gmp_in_flight),
-                label(" in flight "),
+                label(" in flight"),
                 use_(h.gmp_rate),
                 label("/s"),
             ],
@@ -266,6 +306,15 @@ fn mads(h: &HeaderView<'_>, look: &Look) -> Vec<Fact> {
 /// What is wrong with the view itself, the gravest first.
 pub fn alerts(h: &HeaderView<'_>, around: &Around<'_>) -> Vec<(String, Role)> {
     let mut out = Vec::new();
+    if let Told::Watch(watched) = around.told {
+        match &watched.link {
+            Link::Connected => {}
+            Link::Reconnecting(why) => {
+                out.push((format!("Reconnecting to the collector: {why}"), Role::Bad));
+            }
+            Link::Ended(why) => out.push((format!("Watching ended: {why}"), Role::Bad)),
+        }
+    }
     if let Some(why) = around.closed {
         out.push((format!("Session ended: {why}"), Role::Bad));
     }

@@ -9,6 +9,7 @@ pub mod header;
 pub mod help;
 pub mod log;
 pub mod ports;
+pub mod timeline;
 pub mod timeouts;
 pub mod traffic;
 

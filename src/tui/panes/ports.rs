@@ -49,7 +49,10 @@ fn draw_flags(row: &PortRow<'_>, cell: &mut Cell<'_>) {
         cell.text(&all, *role);
     } else {
         // What does not fit is counted, never dropped without a trace.
-        let more = format!("+{}", rest.len());
+        let more = match rest.len() {
+            n if width(first, cell.look) + 2 <= cell.width => format!("+{n}"),
+            _ => "+".to_owned(),
+        };
         let room = cell.width.saturating_sub(width(&more, cell.look));
         let first = super::pad(first, room, cell.look);
         cell.spans(&[(&first, *role), (&more, *role)]);
@@ -217,7 +220,7 @@ pub fn columns<'m>(stale: bool) -> Vec<Column<PortRow<'m>>> {
         },
         Column {
             title: "Flags",
-            min: 11,
+            min: 12,
             max: 44,
             right: false,
             rank: 2,

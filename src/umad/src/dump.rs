@@ -2,33 +2,35 @@
 
 use std::fmt::Write;
 
-use crate::abi::{Address, Header};
+use crate::abi::{Address, Grh, Header};
 
 /// As `umad_addr_dump` words an address: three lines. The flow label is shown as the C library
 /// shows it: its network-order bytes read as a number of this machine.
 pub fn address(a: &Address) -> String {
-    let g = a.grh;
-    let (index, hop, class, flow, gid) = g.map_or((0, 0, 0, 0, [0; 16]), |g| {
-        (
-            g.gid_index,
-            g.hop_limit,
-            g.traffic_class,
-            g.flow_label.to_be(),
-            g.gid,
-        )
-    });
+    let none = Grh {
+        hop_limit: 0,
+        ..Grh::to([0; 16])
+    };
+    fields(a, u8::from(a.grh.is_some()), &a.grh.unwrap_or(none))
+}
+
+/// The same, with a route header that may be there and yet not count.
+pub(crate) fn fields(a: &Address, grh_present: u8, g: &Grh) -> String {
     let mut text = format!(
         "qpn {} qkey 0x{:x} lid {} sl {}\n\
-         grh_present {} gid_index {index} hop_limit {hop} traffic_class {class} \
-         flow_label 0x{flow:x} pkey_index 0x{:x}\nGid 0x",
+         grh_present {grh_present} gid_index {} hop_limit {} traffic_class {} \
+         flow_label 0x{:x} pkey_index 0x{:x}\nGid 0x",
         a.qpn,
         a.qkey,
         a.lid,
         a.sl,
-        u8::from(g.is_some()),
+        g.gid_index,
+        g.hop_limit,
+        g.traffic_class,
+        g.flow_label.to_be(),
         a.pkey_index,
     );
-    for byte in gid {
+    for byte in g.gid {
         // Writing to a String cannot fail.
         let _ = write!(text, "{byte:02x}");
     }
@@ -51,7 +53,6 @@ pub fn buffer(h: &Header) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::abi::Grh;
 
     /// Text printed by the C library for the same header (the parts after its prefix).
     #[test]

@@ -510,3 +510,11 @@ impl Port {
         }
     }
 }
+
+/// Ports, agents and wakers go between threads.
+const _: () = {
+    const fn shared<T: Send + Sync>() {}
+    shared::<Port>();
+    shared::<Agent>();
+    shared::<crate::Waker>();
+};

@@ -6,9 +6,9 @@ use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 
 use super::layout::{MadAddr, UserMad};
-use super::mad::{umad_get_mad_addr, umad_get_pkey};
-use super::{DEBUG, say};
-use crate::abi::{Address, Grh, Header};
+use super::mad::umad_get_mad_addr;
+use super::{DEBUG, current_layout, say};
+use crate::abi::{Address, Grh, Header, Layout};
 use crate::{dump, strings};
 
 /// A constant text as a C string. The texts are few and constant, so each is kept once, forever.
@@ -59,60 +59,60 @@ pub extern "C-unwind" fn umad_debug(level: c_int) -> c_int {
     DEBUG.load(Ordering::Relaxed)
 }
 
+/// The text of an address, all its fields, whether or not they count.
+///
 /// # Safety
 ///
-/// `addr` points to an address, of which fields up to the flow label are read.
-unsafe fn address(addr: *const MadAddr, pkey_index: u16) -> Address {
+/// `addr` points to an address, of which fields up to the flow label are read, and the P_Key
+/// index in the new layout.
+unsafe fn address(addr: *const MadAddr) -> String {
     // SAFETY: as the caller promises.
     unsafe {
-        Address {
+        let a = Address {
             qpn: u32::from_be((*addr).qpn),
             qkey: u32::from_be((*addr).qkey),
             lid: u16::from_be((*addr).lid),
             sl: (*addr).sl,
             path_bits: (*addr).path_bits,
-            pkey_index,
-            grh: ((*addr).grh_present != 0).then(|| Grh {
-                gid: (*addr).gid,
-                gid_index: (*addr).gid_index,
-                hop_limit: (*addr).hop_limit,
-                traffic_class: (*addr).traffic_class,
-                flow_label: u32::from_be((*addr).flow_label),
-            }),
-        }
+            pkey_index: match current_layout() {
+                Layout::Old => 0,
+                Layout::New => (*addr).pkey_index,
+            },
+            grh: None,
+        };
+        let grh = Grh {
+            gid: (*addr).gid,
+            gid_index: (*addr).gid_index,
+            hop_limit: (*addr).hop_limit,
+            traffic_class: (*addr).traffic_class,
+            flow_label: u32::from_be((*addr).flow_label),
+        };
+        dump::fields(&a, (*addr).grh_present, &grh)
     }
 }
 
 /// Prints an address to stderr.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn umad_addr_dump(addr: *const MadAddr) {
-    // SAFETY: the caller passes an address; its header has the new layout's field only then.
-    let a = unsafe {
-        let pkey = match super::current_layout() {
-            crate::Layout::Old => 0,
-            crate::Layout::New => (*addr).pkey_index,
-        };
-        address(addr, pkey)
-    };
-    say(i32::MIN, "umad_addr_dump", &dump::address(&a));
+    // SAFETY: the caller passes an address.
+    let text = unsafe { address(addr) };
+    say(i32::MIN, "umad_addr_dump", &text);
 }
 
 /// Prints a header and its address to stderr.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn umad_dump(umad: *mut c_void) {
     // SAFETY: the caller passes a umad buffer.
-    let h = unsafe {
+    let (h, addr) = unsafe {
         let head = umad.cast::<UserMad>();
-        let pkey = u16::try_from(umad_get_pkey(umad)).unwrap_or(0);
-        Header {
+        let h = Header {
             agent_id: (*head).agent_id,
             status: (*head).status,
             timeout_ms: (*head).timeout_ms,
-            retries: (*head).retries,
-            length: (*head).length,
-            addr: address(umad_get_mad_addr(umad), pkey),
-        }
+            ..Header::default()
+        };
+        (h, address(umad_get_mad_addr(umad)))
     };
     say(i32::MIN, "umad_dump", &dump::header(&h));
-    say(i32::MIN, "umad_addr_dump", &dump::address(&h.addr));
+    say(i32::MIN, "umad_addr_dump", &addr);
 }

@@ -106,6 +106,7 @@ static void buffers(void)
 	umad_addr_dump(addr);
 	int rc = umad_set_grh(umad, NULL);
 	printf("clear grh %d %d\n", rc, addr->grh_present);
+	umad_dump(umad);
 	printf("set_addr_net %d\n",
 	       umad_set_addr_net(umad, htobe16(0x4321), htobe32(1), 4, htobe32(0x11)));
 	printf("%04x %x %x %d\n", be16toh(addr->lid), be32toh(addr->qpn), be32toh(addr->qkey),

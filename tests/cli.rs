@@ -1,0 +1,260 @@
+//! The program as a script meets it: arguments, exit codes, and reports of a simulated session in
+//! virtual time, which takes no wall time.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)] // a test may fail by panicking
+
+use std::fs;
+use std::io::Read;
+use std::process::{Command, Output, Stdio};
+
+fn fabtop(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fabtop"));
+    command
+        .args(args)
+        .env_remove("NODE_NAME_MAP")
+        .env_remove("LD_PRELOAD")
+        .stdin(Stdio::null());
+    command
+}
+
+fn run(args: &[&str]) -> Output {
+    fabtop(args).output().unwrap()
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// A mistake: exit code 2, one sentence that holds all of `says`, nothing on standard output.
+fn mistake(args: &[&str], says: &[&str]) {
+    let output = run(args);
+    let text = stderr(&output);
+    assert_eq!(output.status.code(), Some(2), "{args:?}: {text}");
+    assert!(output.stdout.is_empty(), "{args:?} printed");
+    for word in says {
+        assert!(
+            text.contains(word),
+            "{args:?} does not say {word:?}: {text}"
+        );
+    }
+}
+
+const FAST: &[&str] = &["--sim", "--sim-time", "fast"];
+
+fn fast<'a>(args: &[&'a str]) -> Vec<&'a str> {
+    args.iter().chain(FAST).copied().collect()
+}
+
+#[test]
+fn mistakes_get_a_sentence_and_exit_code_2() {
+    mistake(
+        &["report", "ports", "--for", "banana", "--sim"],
+        &["banana"],
+    );
+    mistake(&["report", "portz"], &["portz", "ports"]);
+    mistake(&["--interval", "1ms"], &["100ms"]);
+    mistake(
+        &["report", "ports", "--sim", "/nonexistent.net"],
+        &["/nonexistent.net", "No such file"],
+    );
+    mistake(
+        &["report", "ports", "--from", "/nonexistent.pcapng"],
+        &["/nonexistent.pcapng"],
+    );
+    mistake(
+        &[
+            "report",
+            "ports",
+            "--node-name-map",
+            "/nonexistent.map",
+            "--sim",
+        ],
+        &["/nonexistent.map"],
+    );
+    mistake(&["report", "ports", "--sim-time", "fast"], &["--sim"]);
+    mistake(
+        &["report", "ports", "--sim", "--smp-in-flight", "200"],
+        &["--smp-in-flight 200", "--gmp-in-flight 64", "256"],
+    );
+    mistake(
+        &["report", "ports", "--format", "ibnetdiscover", "--sim"],
+        &["topology"],
+    );
+}
+
+#[test]
+fn the_console_needs_a_terminal_and_says_what_to_use_instead() {
+    let output = run(&["--sim"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("fabtop report"));
+}
+
+#[test]
+fn without_a_device_the_cause_is_named_with_exit_code_1() {
+    if std::path::Path::new("/sys/class/infiniband").exists() {
+        return; // there may be a device here: the sentence is tested on a made-up tree too
+    }
+    let output = run(&["report", "nodes"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        stderr(&output).contains("InfiniBand"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[test]
+fn equal_seeds_give_equal_reports_and_every_port_has_its_row() {
+    let args = fast(&["report", "ports", "--for", "30s", "--json", "--seed", "5"]);
+    let (a, b) = (run(&args), run(&args));
+    assert!(a.status.success(), "{}", stderr(&a));
+    assert_eq!(stdout(&a), stdout(&b));
+    let report: serde_json::Value = serde_json::from_str(&stdout(&a)).unwrap();
+    // Enhanced switch ports 0 have rows too; the file does not list them.
+    let ports = report["ports"].as_array().unwrap();
+    let external = ports.iter().filter(|p| p["port"] != 0).count();
+    // The built-in fabric's cables are listed in its file, one line a port end, and each of its
+    // switches has as many external ports as its `Switch N` line says.
+    let net = include_str!("../assets/fabrics/built-in.net");
+    let expected: usize = net
+        .lines()
+        .filter_map(|l| {
+            let mut words = l.split_whitespace();
+            let kind = words.next()?;
+            matches!(kind, "Switch" | "Hca" | "Ca")
+                .then(|| words.next()?.parse::<usize>().ok())
+                .flatten()
+        })
+        .sum();
+    // The dead host is never met, so its one port is the only one without a row.
+    assert_eq!(external, expected - 1);
+}
+
+#[test]
+fn a_recorded_session_gives_the_same_reports_byte_for_byte() {
+    let dir = tempfile::tempdir().unwrap();
+    for kind in ["ports", "nodes", "timeouts", "topology"] {
+        let file = dir.path().join(format!("{kind}.pcapng"));
+        let file = file.to_str().unwrap();
+        for json in [false, true] {
+            let mut live = vec!["report", kind, "--for", "45s", "--record", file, "--force"];
+            let mut replay = vec!["report", kind, "--from", file];
+            if json && kind != "topology" {
+                live.push("--json");
+                replay.push("--json");
+            }
+            let live = run(&fast(&live));
+            assert!(live.status.success(), "{}", stderr(&live));
+            let replayed = run(&replay);
+            assert!(replayed.status.success(), "{}", stderr(&replayed));
+            assert!(live.stdout.len() > 500, "{kind} is nearly empty");
+            assert_eq!(stdout(&live), stdout(&replayed), "{kind}, json {json}");
+        }
+    }
+}
+
+#[test]
+fn a_recording_is_not_overwritten_unless_forced() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("kept.pcapng");
+    fs::write(&path, b"precious").unwrap();
+    let file = path.to_str().unwrap();
+    mistake(
+        &fast(&["report", "nodes", "--for", "1s", "--record", file]),
+        &[file, "--force"],
+    );
+    assert_eq!(fs::read(&path).unwrap(), b"precious");
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let mut child = fabtop(&fast(&["report", "ports", "--for", "5s", "--json"]))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let mut text = String::new();
+    child
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut text)
+        .unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0), "{text}");
+    assert_eq!(text, "");
+}
+
+#[test]
+fn bad_lines_of_a_topology_file_are_named_and_do_not_end_the_program() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("odd.net");
+    fs::write(
+        &path,
+        "Hca 1 \"a\"\n[1] \"s\"[1]\n\nSwitch 2 \"s\"\n[1] \"a\"[1]\nbanana split\n",
+    )
+    .unwrap();
+    let file = path.to_str().unwrap();
+    let output = run(&[
+        "report",
+        "nodes",
+        "--for",
+        "2s",
+        "--sim",
+        file,
+        "--sim-time",
+        "fast",
+    ]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("odd.net:6:"),
+        "{}",
+        stderr(&output)
+    );
+    assert!(stdout(&output).contains("\na "));
+}
+
+#[test]
+fn names_come_from_the_map_and_its_bad_lines_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let net = dir.path().join("two.net");
+    fs::write(
+        &net,
+        "caguid=0x1\nHca 1 \"a\"\n[1] \"s\"[1]\n\nswitchguid=0x2\nSwitch 2 \"s\"\n[1] \"a\"[1]\n",
+    )
+    .unwrap();
+    let map = dir.path().join("map");
+    fs::write(&map, "0x2 \"core switch\"\nnonsense\n").unwrap();
+    let output = run(&[
+        "report",
+        "nodes",
+        "--for",
+        "2s",
+        "--sim",
+        net.to_str().unwrap(),
+        "--sim-time",
+        "fast",
+        "--node-name-map",
+        map.to_str().unwrap(),
+    ]);
+    assert!(stderr(&output).contains("map:2:"), "{}", stderr(&output));
+    assert!(
+        stdout(&output).contains("core switch"),
+        "{}",
+        stdout(&output)
+    );
+}
+
+#[test]
+fn help_and_version_go_to_standard_output() {
+    for flag in ["--help", "-h", "--version"] {
+        let output = run(&[flag]);
+        assert_eq!(output.status.code(), Some(0));
+        assert!(stdout(&output).contains("fabtop"));
+        assert!(output.stderr.is_empty());
+    }
+}

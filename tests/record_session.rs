@@ -1,0 +1,138 @@
+//! Recordings of whole sessions: the engine over the built-in simulator, in virtual time.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use std::path::Path;
+
+use fabtop::engine::{Config, Virtual};
+use fabtop::event::*;
+use fabtop::model::Model;
+use fabtop::port::Stamp;
+use fabtop::record::*;
+use fabtop::report::{self, Format};
+use fabtop::sim::{SimOptions, SimPort, default_fabric};
+
+fn session(options: SimOptions, secs: u64) -> Vec<SharedBatch> {
+    let port = SimPort::new(default_fabric(), options).unwrap();
+    let mut engine = Virtual::new(Box::new(port), Config::default());
+    let mut batches = Vec::new();
+    engine.run_until(Stamp::from_secs(secs), &mut |batch| {
+        batches.push(batch.clone())
+    });
+    batches
+}
+
+fn record(path: &Path, batches: &[SharedBatch]) -> Progress {
+    let (tx, rx) = crossbeam_channel::unbounded();
+    for batch in batches {
+        tx.send(batch.clone()).unwrap();
+    }
+    drop(tx);
+    let to = Destination::File(path.to_owned());
+    let handle = start(&to, Existing::Keep, Options { keep_keys: true }, rx).unwrap();
+    let progress = handle.finish();
+    assert_eq!(progress.error, None);
+    progress
+}
+
+fn fold(events: impl IntoIterator<Item = Event>) -> Model {
+    let mut model = Model::new();
+    for event in events {
+        model.apply(&event);
+    }
+    model
+}
+
+fn everything(model: &Model) -> String {
+    let now = model.last();
+    let mut all = String::new();
+    for format in [Format::Text, Format::Json] {
+        for report in [
+            report::ports,
+            report::nodes,
+            report::timeouts,
+            report::events,
+        ] {
+            all += &report(model, now, format);
+        }
+    }
+    all + &report::topology(model, now)
+}
+
+fn events(batches: &[SharedBatch]) -> Vec<Event> {
+    batches
+        .iter()
+        .flat_map(|b| b.events.iter().cloned())
+        .collect()
+}
+
+#[test]
+fn a_session_with_faults_replays_to_the_same_reports() {
+    let batches = session(SimOptions::default(), 120);
+    let live = events(&batches);
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["a.pcapng", "a.pcapng.zst"] {
+        let path = dir.path().join(name);
+        record(&path, &batches);
+        let mut reader = Reader::new(std::fs::File::open(&path).unwrap());
+        let back: Vec<Event> = reader.by_ref().collect();
+        assert_eq!(reader.problems().list(), &[]);
+        assert_eq!(reader.stats().guessed, 0);
+        assert!(
+            back == live,
+            "{name}: {} of {} events",
+            back.len(),
+            live.len()
+        );
+        assert_eq!(everything(&fold(back)), everything(&fold(live.clone())));
+    }
+}
+
+#[test]
+fn a_replay_from_a_keyframe_shows_the_same_fabric() {
+    let batches = session(SimOptions::default(), 1300);
+    let live = fold(events(&batches));
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.pcapng.zst");
+    record(&path, &batches);
+    let seeker = Seeker::open(&path).unwrap();
+    assert!(seeker.points().len() >= 2, "{:?}", seeker.points());
+    for point in seeker.points() {
+        let model = fold(seeker.resume(point.wall).unwrap());
+        // Discoveries at 600 and 1200 s compared their digests with the engine's.
+        assert_eq!(model.digests_differ(), 0);
+        assert_eq!(model.topology().digest(), live.topology().digest());
+        assert_eq!(
+            report::topology(&model, model.last()),
+            report::topology(&live, live.last())
+        );
+    }
+}
+
+#[test]
+fn a_steady_fabric_takes_less_than_25_bytes_a_mad() {
+    let at = |secs| {
+        let batches = session(SimOptions::healthy(), secs);
+        // Frames of a second each, as a recording in real time has them.
+        let mut bytes = 0;
+        let mut mads = 0;
+        let mut encoder = Encoder::new(Options::default());
+        let mut pending = Vec::new();
+        let mut second = 0;
+        for batch in &batches {
+            encoder.encode(&batch.events, &mut pending);
+            let now = batch.events.last().map_or(0, |e| e.at.0 / 1_000_000_000);
+            if now != second {
+                second = now;
+                bytes += zstd::bulk::compress(&pending, 3).unwrap().len() as u64;
+                pending.clear();
+                mads = encoder.mads();
+            }
+        }
+        (bytes, mads)
+    };
+    // Without the discovery and the first rounds, which tell the targets.
+    let (early, late) = (at(30), at(150));
+    let per_mad = (late.0 - early.0) as f64 / (late.1 - early.1) as f64;
+    assert!(per_mad < 25.0, "{per_mad:.1} bytes a MAD");
+}
