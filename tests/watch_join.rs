@@ -6,15 +6,16 @@ use fabtop::engine::{Config, Virtual};
 use fabtop::event::{Event, What};
 use fabtop::model::Model;
 use fabtop::port::Stamp;
-use fabtop::record::{Encoder, Options, Reader};
+use fabtop::record::{Encoder, Ledger, Options, Reader};
 use fabtop::sim::{SimOptions, SimPort, default_fabric};
-use fabtop::watch::{Keyframes, Ledger};
 
 fn session(until: Stamp) -> Vec<Event> {
     let sim = SimPort::new(default_fabric(), SimOptions::default()).unwrap();
     let mut engine = Virtual::new(Box::new(sim), Config::default());
     let mut events = Vec::new();
-    engine.run_until(until, &mut |batch| events.extend(batch.events.iter().cloned()));
+    engine.run_until(until, &mut |batch| {
+        events.extend(batch.events.iter().cloned())
+    });
     events
 }
 
@@ -23,7 +24,11 @@ fn fabric_as_shown(model: &Model, now: Stamp) -> Vec<String> {
     let header = model.header(now);
     let mut lines = vec![
         format!("{} {} {:?}", header.source, header.host, header.local),
-        format!("{:?} {:?}", header.size, header.sm.map(|sm| (sm.lid, sm.guid))),
+        format!(
+            "{:?} {:?}",
+            header.size,
+            header.sm.map(|sm| (sm.lid, sm.guid))
+        ),
         format!("digest {:x}", model.topology().digest()),
     ];
     lines.extend(model.ports(now).iter().map(|row| {
@@ -90,7 +95,11 @@ fn a_joined_model_shows_the_same_fabric() {
         }
         let (a, b) = (fabric_as_shown(&whole, end), fabric_as_shown(&joined, end));
         let differ = differences(&a, &b);
-        assert!(differ.is_empty(), "from {join:?} on:\n{}", differ.join("\n"));
+        assert!(
+            differ.is_empty(),
+            "from {join:?} on:\n{}",
+            differ.join("\n")
+        );
         assert_eq!(joined.header(end).dropped, 0);
         assert_eq!(joined.digests_differ(), 0);
     }

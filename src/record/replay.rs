@@ -9,6 +9,7 @@
 
 mod clock;
 mod marks;
+mod places;
 mod player;
 mod tape;
 #[cfg(test)]
@@ -281,7 +282,14 @@ pub fn play(
         let (index, stop, observer) = (Arc::clone(&index), Arc::clone(&stop), observers());
         thread::Builder::new()
             .name("scan".into())
-            .spawn(move || scan(files, observer, &index, &stop))
+            .spawn(move || {
+                if let Some(end) = files.look_through() {
+                    let mut index = lock(&index);
+                    index.reach(end);
+                    index.know_extent();
+                }
+                scan(files, observer, &index, &stop);
+            })
             .map_err(ReplayError::Thread)?;
     }
     let mut player = Player::new(
@@ -347,7 +355,7 @@ fn scan(
             index.add(at, kind, &text);
         }
         if let Some(last) = last {
-            index.reach(last);
+            index.scanned_to(last);
         }
         if read < STRIDE {
             index.finish();
