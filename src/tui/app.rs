@@ -311,10 +311,9 @@ impl<F: Facts> App<F> {
         match event.code {
             KeyCode::Char('c') if ctrl => return Some(Act::Quit),
             KeyCode::Esc => self.goto = None,
+            KeyCode::Backspace if text.is_empty() => self.goto = None,
             KeyCode::Backspace => {
-                if text.pop().is_none() {
-                    self.goto = None;
-                }
+                text.pop();
             }
             KeyCode::Char('u') if ctrl => text.clear(),
             KeyCode::Char(c) if !ctrl && !event.modifiers.contains(KeyModifiers::ALT) => {
