@@ -591,6 +591,7 @@ impl<F: Facts> App<F> {
                 let line = rest.top(u16::from(area.height >= 6));
                 traffic::draw_totals(inset(line), buf, &totals, busiest, &look);
                 let rows = facts.traffic(at);
+                self.tables.traffic.window = samples(facts.interval());
                 let columns = traffic::columns(rows.iter().any(|r| r.stale));
                 self.rows(
                     rest.0,
@@ -781,6 +782,12 @@ fn log_row<'m, F: Facts>(line: &'m LogLine, facts: &'m F, clock: &'m Clock) -> l
         wall: (facts.wall(line.first), facts.wall(line.last)),
         clock,
     }
+}
+
+/// Samples in the two minutes that sparklines show.
+fn samples(interval: Duration) -> usize {
+    let n = Duration::from_secs(120).as_millis() / interval.as_millis().max(1);
+    usize::try_from(n).unwrap_or(usize::MAX).clamp(1, 240)
 }
 
 /// A screen that is handed out line by line.
