@@ -83,6 +83,8 @@ fn collect(
         engine.command(Command::Quit);
         let end = engine.now() + GRACE;
         engine.run_until(end, &mut sink);
+        // The recorder ends when nobody can send it anything any more.
+        drop(encoder);
         signals.seen()
     } else {
         let sinks = Sinks {

@@ -14,8 +14,12 @@ pub const MAGIC: [u8; 4] = 0xFD2F_B528u32.to_le_bytes();
 /// First bytes of our skippable frames (RFC 8878, 3.1.2: 0x184D2A50 to 0x184D2A5F).
 const SKIPPABLE: [u8; 4] = 0x184D_2A5Fu32.to_le_bytes();
 
-/// Level 3: beyond it a steady fabric's recording hardly shrinks, and takes long.
-const LEVEL: i32 = 3;
+/// Levels for little and for much at once: a tenth smaller where time is no matter, and quick
+/// (hundreds of MB/s) where it is.
+const THOROUGH: i32 = 9;
+const QUICK: i32 = 3;
+/// From so many bytes a second on there is much.
+const MUCH: usize = 1 << 20;
 /// The largest window that a reader allocates for: 2^25 bytes.
 const WINDOW_LOG: u32 = 25;
 /// So many frames share one list, which a reader jumps over in one step.
@@ -73,16 +77,21 @@ struct Text {
 
 /// Makes frames.
 pub struct Packer {
-    compressor: zstd::bulk::Compressor<'static>,
+    thorough: zstd::bulk::Compressor<'static>,
+    quick: zstd::bulk::Compressor<'static>,
     group: Vec<Entry>,
 }
 
 impl Packer {
     pub fn new() -> io::Result<Packer> {
-        let mut compressor = zstd::bulk::Compressor::new(LEVEL)?;
-        compressor.include_checksum(true)?;
+        let compressor = |level| {
+            let mut compressor = zstd::bulk::Compressor::new(level)?;
+            compressor.include_checksum(true)?;
+            io::Result::Ok(compressor)
+        };
         Ok(Packer {
-            compressor,
+            thorough: compressor(THOROUGH)?,
+            quick: compressor(QUICK)?,
             group: Vec::new(),
         })
     }
@@ -94,7 +103,12 @@ impl Packer {
 
     /// Appends a frame of `plain`, and the one that describes it.
     pub fn pack(&mut self, plain: &[u8], mut entry: Entry, out: &mut Vec<u8>) -> io::Result<()> {
-        let packed = self.compressor.compress(plain)?;
+        let compressor = if plain.len() < MUCH {
+            &mut self.thorough
+        } else {
+            &mut self.quick
+        };
+        let packed = compressor.compress(plain)?;
         out.extend_from_slice(&packed);
         entry.packed = length(packed.len())?;
         entry.plain = length(plain.len())?;

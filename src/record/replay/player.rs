@@ -288,7 +288,7 @@ impl Player {
         let (found, complete) = {
             let index = lock(&self.index);
             let known = index.next(at, kind).map(|m| m.at);
-            (known, index.knows_end())
+            (known, index.is_complete())
         };
         match found {
             Some(to) => self.go(to, out),
@@ -329,7 +329,7 @@ impl Player {
     fn resolve(&self, now: Duration, to: SeekTo) -> Option<Moment> {
         let index = lock(&self.index);
         let start = index.start()?;
-        let end = Some(index.end()).filter(|_| index.knows_end());
+        let end = Some(index.end()).filter(|_| index.is_extent_known());
         let moment = match to {
             SeekTo::Start(after) => start.after(after),
             SeekTo::Wall(wall) => Moment(u64::try_from(wall).unwrap_or(0)),
@@ -358,7 +358,7 @@ impl Player {
         let to = {
             let index = lock(&self.index);
             let to = to.max(index.start().unwrap_or_default());
-            if index.knows_end() {
+            if index.is_extent_known() {
                 to.min(index.end())
             } else {
                 to
@@ -410,7 +410,7 @@ impl Player {
             at: Stamp(moment.0.saturating_sub(self.anchor)),
             start: index.start().unwrap_or(moment),
             end: index.end().max(moment),
-            end_known: index.knows_end(),
+            end_known: index.is_extent_known(),
             marks: index.revision(),
             state,
             speed: self.clock.speed(),

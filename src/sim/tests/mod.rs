@@ -3,6 +3,7 @@
 mod captured;
 mod fabric_walk;
 mod faults;
+mod fuzz;
 mod perf;
 mod sa;
 mod smp;

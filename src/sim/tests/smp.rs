@@ -308,3 +308,35 @@ fn the_same_seed_gives_the_same_arrivals_and_another_one_others() {
     assert_eq!(run(7), run(7));
     assert_ne!(run(7), run(8));
 }
+
+#[test]
+fn an_xdr_link_shows_in_the_second_extended_fields_alone() {
+    let mut fabric = Fabric::new("xdr");
+    let host = NodeSpec::new(NodeKind::Ca, 0x10, "x", Generation::Xdr, 1);
+    let a = fabric.add(host);
+    let switch = NodeSpec::new(NodeKind::Switch, 0x100, "y", Generation::Xdr, 2);
+    let b = fabric.add(switch);
+    fabric.connect((a, 1), (b, 2)).unwrap();
+    let mut client = Client::healthy(fabric);
+    let info: PortInfo = client.read(&[], 1);
+    // CapabilityMask2 bits 0x800 and 0x1000; LinkSpeedExtActive2 is bits 5 and 6 of byte 56.
+    assert_eq!(info.cap_mask2().0 & 0x1800, 0x1800);
+    assert_eq!(info.bytes()[56] >> 5 & 3, 1);
+    assert_eq!(info.link_speed_ext_active(), LinkSpeedExt::None);
+    let far: PortInfo = client.read(&[1], 2);
+    assert_eq!(far.bytes()[56] >> 5 & 3, 1);
+}
+
+#[test]
+fn a_subnet_of_twelve_thousand_nodes_is_routed_from_end_to_end() {
+    // 240 leaves of 50 hosts, 160 spines: 12,400 nodes, 2 * (12,000 + 38,400) port ends.
+    let fabric = fat_tree(240, 50, 160, 1);
+    assert_eq!(fabric.connected_ends(), 100_800);
+    let last = fabric.id(11_999).unwrap().port(1);
+    let mut client = Client::healthy(fabric);
+    let lid = client.port.lid(last);
+    let tid = client.tid();
+    let mad = Mad::smp_lid(Method::Get, NodeDescription::ID, 0, tid);
+    let reply = client.ask(Address::smp(lid), mad).unwrap();
+    assert_eq!(&reply.data()[..16], b"node11999 mlx5_0");
+}
