@@ -186,10 +186,7 @@ fn the_incident_is_on_the_timeline() {
     let early = |(at, kind, _): &(Stamp, MarkKind, String)| {
         *at < Stamp::from_secs(60) && *kind == MarkKind::Alert
     };
-    assert!(
-        !marks.iter().any(early),
-        "{told}"
-    );
+    assert!(!marks.iter().any(early), "{told}");
     within(110, 125, MarkKind::Alert, "link");
     within(125, 125, MarkKind::Bookmark, "users report slow jobs");
     within(165, 200, MarkKind::Alert, "sm");

@@ -284,7 +284,7 @@ impl Player {
     }
 
     fn next_mark(&mut self, now: Duration, kind: MarkKind, out: &mut VecDeque<Feed>) {
-        let at = self.position(now);
+        let at = self.aim(now);
         let (found, complete) = {
             let index = lock(&self.index);
             let known = index.next(at, kind).map(|m| m.at);
@@ -301,7 +301,7 @@ impl Player {
     }
 
     fn previous_mark(&mut self, now: Duration, kind: MarkKind, out: &mut VecDeque<Feed>) {
-        let mut at = self.position(now);
+        let mut at = self.aim(now);
         if !self.clock.is_paused() && !self.ended {
             at = at.before(STEP_BACK);
         }
@@ -342,7 +342,7 @@ impl Player {
             SeekTo::By(nanos) => {
                 let by = Duration::from_nanos(nanos.unsigned_abs());
                 drop(index);
-                let at = self.position(now);
+                let at = self.aim(now);
                 return Some(if nanos < 0 {
                     at.before(by)
                 } else {
@@ -378,6 +378,15 @@ impl Player {
             self.reached = Moment::default();
         }
         self.goal = Some(Goal::Moment(to));
+    }
+
+    /// Where the operator is, or is already going: two steps in a row are twice as far, however
+    /// soon the second one comes.
+    fn aim(&self, now: Duration) -> Moment {
+        match self.goal {
+            Some(Goal::Moment(to)) => to,
+            _ => self.position(now),
+        }
     }
 
     /// The moment that is shown at `now`.

@@ -79,12 +79,12 @@ fn facts(replay: &Replay, clock: &Clock, look: &Look) -> Vec<Fact> {
     }
     if let Some(wall) = replay.wall() {
         // With the day and the zone where there is room.
-        facts.push((4, vec![text(clock.seconds(wall))]));
         let date = clock.date(wall);
         let mut parts = date.split(' ');
         let (day, zone) = (parts.next(), parts.nth(1));
-        facts.push((9, vec![label(zone.unwrap_or_default())]));
         facts.push((8, vec![text(day.unwrap_or_default().to_owned())]));
+        facts.push((4, vec![text(clock.seconds(wall))]));
+        facts.push((9, vec![label(zone.unwrap_or_default())]));
     }
     if p.skip_idle {
         facts.push((6, vec![label("skip idle")]));
