@@ -28,11 +28,7 @@ impl Caster {
     }
 
     /// The same, with another maker of keyframes.
-    pub fn with(
-        publisher: Publisher,
-        options: Options,
-        keyframes: Box<dyn Keyframes>,
-    ) -> Caster {
+    pub fn with(publisher: Publisher, options: Options, keyframes: Box<dyn Keyframes>) -> Caster {
         Caster {
             publisher,
             encoder: Encoder::new(options),

@@ -130,7 +130,11 @@ impl Ledger {
             request: pending.bytes,
             reply: shorten(reply),
         };
-        match self.places.get(&key).and_then(|at| self.entries.get_mut(*at)) {
+        match self
+            .places
+            .get(&key)
+            .and_then(|at| self.entries.get_mut(*at))
+        {
             Some(old) => *old = entry,
             None => {
                 self.places.insert(key, self.entries.len());
@@ -143,14 +147,18 @@ impl Ledger {
     fn sweep(&mut self) {
         let topology = &self.topology;
         let is_there = |node: NodeId| topology.node(node).is_some_and(|n| n.present);
-        self.entries.retain(|entry| match (entry.key.node, entry.key.via) {
-            (Some(node), _) => is_there(node),
-            (None, Some(via)) => {
-                is_there(via.node) && topology.port(via).is_some_and(|p| p.peer.is_some())
-            }
-            (None, None) => true,
-        });
-        self.places = (0..).zip(&self.entries).map(|(at, e)| (e.key, at)).collect();
+        self.entries
+            .retain(|entry| match (entry.key.node, entry.key.via) {
+                (Some(node), _) => is_there(node),
+                (None, Some(via)) => {
+                    is_there(via.node) && topology.port(via).is_some_and(|p| p.peer.is_some())
+                }
+                (None, None) => true,
+            });
+        self.places = (0..)
+            .zip(&self.entries)
+            .map(|(at, e)| (e.key, at))
+            .collect();
     }
 }
 
@@ -235,7 +243,8 @@ impl Keyframes for Ledger {
         emit(&events);
         events.clear();
         for entry in &self.entries {
-            let (Ok(request), Ok(reply)) = (lengthen(&entry.request), lengthen(&entry.reply)) else {
+            let (Ok(request), Ok(reply)) = (lengthen(&entry.request), lengthen(&entry.reply))
+            else {
                 continue;
             };
             events.push(Event {

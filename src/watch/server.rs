@@ -324,11 +324,7 @@ async fn peer(stream: UnixStream, shared: &Shared, hello: &str, limits: Limits) 
 }
 
 /// Says hello and hears one; says whether both speak the same protocol.
-async fn greet(
-    from: &mut OwnedReadHalf,
-    to: &mut OwnedWriteHalf,
-    hello: &str,
-) -> io::Result<bool> {
+async fn greet(from: &mut OwnedReadHalf, to: &mut OwnedWriteHalf, hello: &str) -> io::Result<bool> {
     to.write_all(hello.as_bytes()).await?;
     let mut line = [0; MAX_LINE];
     let mut len = 0;

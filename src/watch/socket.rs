@@ -2,9 +2,7 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io;
-use std::os::unix::fs::{
-    DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt,
-};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -76,7 +74,11 @@ pub fn bind(path: &Path, group: Option<&str>) -> Result<Bound, WatchError> {
     let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(refused("it names no file"));
     };
-    let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
+    let dir = if dir.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        dir
+    };
     let gid = group.map(group_id).transpose()?;
 
     match fs::symlink_metadata(dir) {
@@ -119,7 +121,9 @@ pub fn bind(path: &Path, group: Option<&str>) -> Result<Bound, WatchError> {
     let place = nest.join("s");
     if place.as_os_str().len() > MAX_PATH || path.as_os_str().len() > MAX_PATH {
         let _ = fs::remove_dir(&nest);
-        return Err(refused("a socket's path has at most 107 bytes: use a shorter one"));
+        return Err(refused(
+            "a socket's path has at most 107 bytes: use a shorter one",
+        ));
     }
     let result = (|| {
         let listener = UnixListener::bind(&place).map_err(trouble("binding"))?;

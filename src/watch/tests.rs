@@ -278,7 +278,11 @@ fn half_a_hello_and_a_sudden_close_leave_nothing_behind() {
     // Both run into the time limit.
     assert!(closed(&mut half) && closed(&mut silent));
     for n in 0..50 {
-        let stream = if n % 2 == 0 { house.dial() } else { house.dial() };
+        let stream = if n % 2 == 0 {
+            house.dial()
+        } else {
+            house.dial()
+        };
         if n % 3 == 0 {
             let _ = stream.shutdown(std::net::Shutdown::Write);
         }
@@ -352,7 +356,10 @@ fn another_version_is_one_clear_sentence_on_either_side() {
     line(&mut stream);
     stream.write_all(b"fabtop watch 9 7.7.7\n").unwrap();
     let said = line(&mut stream);
-    assert!(said.starts_with("error: the viewer is fabtop 7.7.7"), "{said}");
+    assert!(
+        said.starts_with("error: the viewer is fabtop 7.7.7"),
+        "{said}"
+    );
     assert!(closed(&mut stream));
 
     let dir = tempfile::tempdir().unwrap();
@@ -368,7 +375,10 @@ fn another_version_is_one_clear_sentence_on_either_side() {
         })
     };
     let said = answer(b"fabtop watch 9 7.7.7 host\x1b[31m\n");
-    assert!(said.contains("use the same version on both sides"), "{said}");
+    assert!(
+        said.contains("use the same version on both sides"),
+        "{said}"
+    );
     assert!(said.contains("7.7.7") && !said.contains('\x1b'), "{said}");
     assert!(answer(b"SSH-2.0-OpenSSH\r\n").contains("no fabtop collector"));
     assert!(answer(b"error: no\x1b[2J room\n").contains("refused: no[2J room"));

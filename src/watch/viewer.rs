@@ -107,9 +107,7 @@ impl Viewer {
     ///
     /// # Errors
     /// No thread could be started.
-    pub fn read(
-        input: impl Read + Send + 'static,
-    ) -> Result<(Viewer, Receiver<Feed>), WatchError> {
+    pub fn read(input: impl Read + Send + 'static) -> Result<(Viewer, Receiver<Feed>), WatchError> {
         let (feed, fed) = bounded(QUEUE);
         let viewer = Viewer::new(None);
         let status = Arc::clone(&viewer.status);
@@ -335,11 +333,7 @@ fn flush(waiting: &Mutex<Waiting>, feed: &Sender<Feed>) {
 }
 
 /// Feeds the events of a byte stream until it ends, or nobody takes them.
-fn decode(
-    input: impl Read,
-    feed: &Sender<Feed>,
-    status: &Mutex<Status>,
-) -> Result<(), Gone> {
+fn decode(input: impl Read, feed: &Sender<Feed>, status: &Mutex<Status>) -> Result<(), Gone> {
     let waiting = Mutex::new(Waiting {
         events: Vec::new(),
         gone: false,
@@ -366,7 +360,11 @@ fn decode(
     }
     flush(&waiting, feed);
     lock(status).problems += reader.problems().count();
-    if lock(&waiting).gone { Err(Gone) } else { Ok(()) }
+    if lock(&waiting).gone {
+        Err(Gone)
+    } else {
+        Ok(())
+    }
 }
 
 /// Keeps the status up to date. `wall` is the wall time of the session's time 0.
