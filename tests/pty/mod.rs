@@ -101,6 +101,7 @@ impl Console {
     }
 
     /// The program itself with these arguments.
+    #[allow(dead_code)] // not every test that shares this file starts it
     pub fn program(args: &[&str], cols: u16, rows: u16) -> Console {
         let dir = tempfile::tempdir().unwrap();
         let script = r#"shift; exec "$@" 2>"$SCRATCH/stderr""#;
