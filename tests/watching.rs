@@ -266,7 +266,7 @@ fn a_replay_goes_where_it_is_told() {
     replay.wait_for(" 0:30 of");
     replay.wait_for("TX bit/s");
     replay.keys("+++ ");
-    replay.wait_for("ended   10×   1:00 of  1:00  100%");
+    replay.wait_for("ended    10×   1:00 of  1:00  100%");
     replay.keys("q");
     let end = replay.wait();
     end.expect_code(0).unwrap();
