@@ -1,9 +1,10 @@
 //! How many events a second the model folds: sweeps of counters over a fabric, sent and answered.
 
 #![allow(clippy::unwrap_used)] // a bench has nobody to report to
-#![allow(missing_docs)]
+#![allow(clippy::print_stdout, missing_docs)]
 
 use std::hint::black_box;
+use std::ops::RangeInclusive;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use fabtop::event::{Event, Received, Sent, What};
@@ -17,6 +18,7 @@ use fabtop::port::{Address, Stamp};
 
 const PORTS: u8 = 40;
 
+#[derive(Default)]
 struct Stream {
     events: Vec<Event>,
     seq: u64,
@@ -52,9 +54,9 @@ impl Stream {
     }
 }
 
-/// The events that make the fabric known.
-fn found(stream: &mut Stream, nodes: u64) -> Vec<Event> {
-    for guid in 1..=nodes {
+/// The events that make some nodes known.
+fn found(stream: &mut Stream, nodes: RangeInclusive<u64>) -> Vec<Event> {
+    for guid in nodes {
         let mut info = NodeInfo::new();
         info.set_node_type(NodeType::Switch)
             .set_num_ports(PORTS)
@@ -77,10 +79,10 @@ fn found(stream: &mut Stream, nodes: u64) -> Vec<Event> {
     stream.take()
 }
 
-/// One sweep of both counter attributes over all ports.
-fn sweep(stream: &mut Stream, nodes: u64, round: u32) -> Vec<Event> {
+/// One sweep of both counter attributes over all ports of some nodes.
+fn sweep(stream: &mut Stream, nodes: RangeInclusive<u64>, round: u32) -> Vec<Event> {
     let at = Stamp::from_secs(u64::from(round) * 5);
-    for guid in 1..=nodes {
+    for guid in nodes {
         for port in 1..=PORTS {
             let target = Target::port(NodeId::new(guid).port(port), 1);
             let mut wide = PortCountersExtended::new();
@@ -108,12 +110,8 @@ fn sweep(stream: &mut Stream, nodes: u64, round: u32) -> Vec<Event> {
 fn fold(c: &mut Criterion) {
     let mut group = c.benchmark_group("fold");
     for nodes in [10, 500, 2_500] {
-        let mut stream = Stream {
-            events: Vec::new(),
-            seq: 0,
-            tid: 0,
-        };
-        let start = found(&mut stream, nodes);
+        let mut stream = Stream::default();
+        let start = found(&mut stream, 1..=nodes);
         let mut model = Model::new();
         for event in start {
             model.apply(&event);
@@ -128,7 +126,7 @@ fn fold(c: &mut Criterion) {
                 b.iter_batched(
                     || {
                         round += 1;
-                        sweep(&mut stream, nodes, round)
+                        sweep(&mut stream, 1..=nodes, round)
                     },
                     |events| {
                         for event in &events {
@@ -145,5 +143,59 @@ fn fold(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, fold);
+/// Resident memory of this process, bytes.
+fn resident() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages = text.split(' ').nth(1).and_then(|p| p.parse::<u64>().ok());
+    pages.unwrap_or(0) * 4096
+}
+
+/// Says what a model of 100,000 ports takes, with counters and histories (24 samples a port).
+fn memory(_: &mut Criterion) {
+    let mut stream = Stream::default();
+    let mut model = Model::new();
+    let before = resident();
+    for node in 1..=2_500 {
+        for event in found(&mut stream, node..=node) {
+            model.apply(&event);
+        }
+    }
+    for round in 1..=3 {
+        for node in 1..=2_500 {
+            for event in sweep(&mut stream, node..=node, round) {
+                model.apply(&event);
+            }
+        }
+    }
+    let now = model.last();
+    let mib = resident().saturating_sub(before) / 1024 / 1024;
+    let rows = model.ports(now).len();
+    println!("memory: {rows} ports in {mib} MiB");
+}
+
+/// What a screen asks for at each frame.
+fn views(c: &mut Criterion) {
+    let mut stream = Stream::default();
+    let mut model = Model::new();
+    let nodes = 1..=2_500;
+    for event in found(&mut stream, nodes.clone())
+        .iter()
+        .chain(&sweep(&mut stream, nodes.clone(), 1))
+        .chain(&sweep(&mut stream, nodes, 2))
+    {
+        model.apply(event);
+    }
+    let now = model.last();
+    let mut group = c.benchmark_group("views of 100,000 ports");
+    group.sample_size(10);
+    group.bench_function("ports", |b| b.iter(|| black_box(model.ports(now).len())));
+    group.bench_function("traffic", |b| {
+        b.iter(|| black_box(model.traffic(now).len()))
+    });
+    group.bench_function("totals", |b| b.iter(|| black_box(model.totals(now))));
+    group.bench_function("header", |b| b.iter(|| black_box(model.header(now).size)));
+    group.finish();
+}
+
+criterion_group!(benches, memory, fold, views);
 criterion_main!(benches);

@@ -85,7 +85,8 @@ pub struct ServeArgs {
 #[derive(Debug, Args)]
 pub struct WatchArgs {
     /// The collector's socket [default: that of your own collector, else the host's]
-    pub socket: Option<PathBuf>,
+    #[arg(value_name = "SOCKET")]
+    pub path: Option<PathBuf>,
 
     /// For forced commands of sshd: never suspend, so that nobody gets a shell
     #[arg(long)]
@@ -96,7 +97,8 @@ pub struct WatchArgs {
 #[derive(Debug, Args)]
 pub struct StreamArgs {
     /// The collector's socket [default: that of your own collector, else the host's]
-    pub socket: Option<PathBuf>,
+    #[arg(value_name = "SOCKET")]
+    pub path: Option<PathBuf>,
 }
 
 /// What `replay` shows.

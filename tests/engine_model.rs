@@ -39,6 +39,9 @@ fn engine_and_model_agree_at_the_end_of_every_sweep() {
         assert!(ended > 60, "{ended} sweeps");
         assert!(discovered >= 5, "{discovered} discoveries");
         assert!(engine.topology().len() > 70);
+        // Nobody resets a counter there, flapping links included: a line that says so is wrong.
+        let resets = model.log().iter().filter(|l| l.text.contains("reset"));
+        assert_eq!(resets.map(|l| l.text.as_str()).collect::<Vec<_>>(), [""; 0]);
     }
 }
 

@@ -10,12 +10,15 @@ mod screens {
 use std::fmt::Write as _;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use fabtop::tui::{Act, App, Clock, Depth, Kind, Look};
+use fabtop::record::replay::{
+    Command as Playing, Mark, MarkKind, Moment, PlayState, Position, SeekTo, Speed,
+};
+use fabtop::tui::{Act, App, Clock, Depth, Kind, Link, Look, Replay, Told, Watched};
 use proptest::prelude::*;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier};
-use screens::fixture::{Fixture, NOW};
+use screens::fixture::{Fixture, NOW, WALL};
 
 const SIZES: [(u16, u16); 4] = [(40, 12), (80, 24), (120, 40), (200, 50)];
 
@@ -133,6 +136,150 @@ fn the_first_and_the_healthy_screen_look_as_committed() {
             insta::assert_snapshot!(format!("{name}_{w}x{h}"), text(&buf));
         }
     }
+}
+
+/// A recording of ten minutes, a third of it played; nothing of it depends on a real one.
+fn replay(state: PlayState) -> Told {
+    let at = |secs: u64| Moment(u64::try_from(WALL).unwrap() + secs * 1_000_000_000);
+    let mark = |secs, kind, text: &str| Mark {
+        at: at(secs),
+        kind,
+        text: text.into(),
+    };
+    Told::Replay(Box::new(Replay {
+        name: "incident.pcapng.zst".into(),
+        position: Some(Position {
+            moment: at(200),
+            at: NOW,
+            start: at(0),
+            end: at(600),
+            end_known: true,
+            marks: 1,
+            state,
+            speed: Speed::times(10.0),
+            skip_idle: state == PlayState::Playing,
+            can_rewind: true,
+            message: (state == PlayState::Ended).then(|| "no later alert".to_owned()),
+        }),
+        marks: vec![
+            mark(5, MarkKind::Event, "SM changed"),
+            mark(120, MarkKind::Bookmark, "look here"),
+            mark(200, MarkKind::Alert, "under the cursor"),
+            mark(300, MarkKind::Event, "beside a graver one"),
+            mark(300, MarkKind::Alert, "link down"),
+            mark(600, MarkKind::Event, "session closed"),
+        ],
+        problems: usize::from(state == PlayState::Ended),
+    }))
+}
+
+fn watched(link: Link, lag: u64) -> Told {
+    Told::Watch(Watched {
+        whose: "login1".into(),
+        link,
+        lag: Some(std::time::Duration::from_secs(lag)),
+    })
+}
+
+#[test]
+fn replay_and_watch_look_as_committed() {
+    let facts = Fixture::sick();
+    let gone = "no collector listens on /run/fabtop/fabtop.sock: start one".to_owned();
+    let screens = [
+        ("replay", Kind::Replay, replay(PlayState::Playing), ""),
+        (
+            "replay_paused",
+            Kind::Replay,
+            replay(PlayState::Paused),
+            "2",
+        ),
+        ("replay_ended", Kind::Replay, replay(PlayState::Ended), "e"),
+        (
+            "replay_goto",
+            Kind::Replay,
+            replay(PlayState::Seeking),
+            "g12:30",
+        ),
+        ("replay_help", Kind::Replay, replay(PlayState::Playing), "?"),
+        ("watch", Kind::Watch, watched(Link::Connected, 1), ""),
+        ("watch_late", Kind::Watch, watched(Link::Connected, 75), "3"),
+        (
+            "watch_lost",
+            Kind::Watch,
+            watched(Link::Reconnecting(gone), 9),
+            "",
+        ),
+        ("watch_help", Kind::Watch, watched(Link::Connected, 0), "?"),
+    ];
+    for (name, kind, told, keys) in screens {
+        for (w, h) in [(80, 24), (120, 40)] {
+            let mut app = App::new(kind, Look::new(Depth::Ansi16), Clock::utc());
+            app.told = told.clone();
+            draw(&mut app, &facts, 80, 24);
+            press(&mut app, &facts, keys);
+            let buf = draw(&mut app, &facts, w, h);
+            let both = format!("{}\n{}", text(&buf), styles(&buf));
+            insta::assert_snapshot!(format!("{name}_{w}x{h}"), both);
+        }
+    }
+}
+
+#[test]
+fn no_size_breaks_a_replay_or_a_watched_session() {
+    let facts = Fixture::sick();
+    for (kind, told) in [
+        (Kind::Replay, replay(PlayState::Ended)),
+        (Kind::Watch, watched(Link::Ended("over".into()), 9)),
+    ] {
+        let mut app = App::new(kind, Look::new(Depth::Mono).in_ascii(), Clock::utc());
+        app.told = told;
+        for w in (0..=14).chain([80]) {
+            for h in 0..=20 {
+                let buf = draw(&mut app, &facts, w, h);
+                is_harmless(&buf);
+                assert!(buf.content().iter().all(|c| c.symbol().is_ascii()));
+            }
+        }
+    }
+}
+
+#[test]
+fn the_keys_of_a_replay_ask_its_player_and_nobody_else() {
+    let facts = Fixture::sick();
+    let mut app = App::new(Kind::Replay, Look::new(Depth::Mono), Clock::utc());
+    app.told = replay(PlayState::Playing);
+    let second = 1_000_000_000;
+    for (keys, asked) in [
+        (" ", Playing::Toggle),
+        (".", Playing::StepEvent),
+        (",", Playing::StepSweep),
+        ("+", Playing::Faster),
+        ("-", Playing::Slower),
+        ("}", Playing::Seek(SeekTo::By(60 * second))),
+        ("n", Playing::Next(MarkKind::Event)),
+        ("N", Playing::Previous(MarkKind::Event)),
+        ("a", Playing::Next(MarkKind::Alert)),
+        ("A", Playing::Previous(MarkKind::Alert)),
+        ("m", Playing::Next(MarkKind::Bookmark)),
+        ("M", Playing::Previous(MarkKind::Bookmark)),
+        // It is on in this replay.
+        ("i", Playing::SkipIdle(false)),
+        ("g+5m\n", Playing::Seek(SeekTo::By(300 * second))),
+        ("g40%\n", Playing::Seek(SeekTo::Percent(40.0))),
+        // 14:03:07 is when it begins.
+        ("g14:04\n", Playing::Seek(SeekTo::Wall(WALL + 53 * second))),
+    ] {
+        match press(&mut app, &facts, keys) {
+            Some(Act::Play(command)) => assert_eq!(command, asked, "{keys:?}"),
+            other => panic!("{keys:?}: {other:?}"),
+        }
+    }
+    // What is typed there is no command, and a mistake is told.
+    assert!(press(&mut app, &facts, "gq\n").is_none());
+    let shown = text(&draw(&mut app, &facts, 80, 24));
+    assert!(shown.contains("`q` is no place here"), "{shown}");
+    // The live console's keys for the engine mean nothing here.
+    assert!(press(&mut app, &facts, "cD").is_none());
 }
 
 fn is_harmless(buf: &Buffer) {

@@ -6,9 +6,8 @@ use fabtop::engine::{Config, Virtual};
 use fabtop::event::{Event, What};
 use fabtop::model::Model;
 use fabtop::port::Stamp;
-use fabtop::record::{Encoder, Options, Reader};
+use fabtop::record::{Encoder, Ledger, Options, Reader};
 use fabtop::sim::{SimOptions, SimPort, default_fabric};
-use fabtop::watch::{Keyframes, Ledger};
 
 fn session(until: Stamp) -> Vec<Event> {
     let sim = SimPort::new(default_fabric(), SimOptions::default()).unwrap();

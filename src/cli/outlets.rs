@@ -53,10 +53,7 @@ impl Outlets {
             let mut config = watch::Config::new(path, host);
             config.group.clone_from(&sharing.socket_group);
             let server = Server::start(config).map_err(watching)?;
-            let options = Options {
-                keep_keys: false,
-                ..Options::default()
-            };
+            let options = Options { keep_keys: false };
             let caster = Caster::new(server.publisher(), options);
             let (tx, rx) = bounded(QUEUE);
             let recorder = outlets.encoder.replace(tx);
@@ -144,7 +141,6 @@ pub fn start(
     };
     let options = Options {
         keep_keys: recording.keep_keys,
-        ..Options::default()
     };
     let (tx, rx) = bounded(QUEUE);
     let rx = match recording.anonymize {

@@ -69,7 +69,8 @@ fn follow(cli: &Cli, args: &ReplayArgs) -> Result<(), Failure> {
         ));
     };
     if path.as_os_str() == "-" {
-        return pipe(cli, io::stdin(), "a pipe");
+        // The header names the collecting host, as the stream tells it.
+        return pipe(cli, io::stdin(), "");
     }
     let cannot = |error: &io::Error| {
         Failure::Usage(format!(

@@ -16,7 +16,7 @@ use crate::watch::{self, State, Viewer};
 
 /// `fabtop watch`.
 pub fn watch(cli: &Cli, args: &WatchArgs) -> Result<(), Failure> {
-    let path = socket(args.socket.as_ref());
+    let path = socket(args.path.as_ref());
     let (viewer, feed) = Viewer::connect(&path).map_err(watching)?;
     let mut options = super::options(&cli.screen);
     options.can_suspend = !args.restricted;
@@ -29,7 +29,7 @@ pub fn stream(args: &StreamArgs) -> Result<(), Failure> {
     // No buffer: what happened is to be seen at once.
     let out = rustix::io::dup(rustix::stdio::stdout()).map_err(io::Error::from);
     let out = out.map_err(|e| Failure::io("cannot write to standard output", &e))?;
-    watch::stream(&socket(args.socket.as_ref()), &mut std::fs::File::from(out)).map_err(watching)
+    watch::stream(&socket(args.path.as_ref()), &mut std::fs::File::from(out)).map_err(watching)
 }
 
 /// A session that comes as bytes of a recording.

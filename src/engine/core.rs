@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::Config;
 use super::budget::Share;
-use super::job::{Ask, Done, Job, Lane, Who};
+use super::job::{Ask, Job, Lane, Who};
 use super::nodes::{Back, NodeState};
 use super::sa::Sa;
 use super::sweep::Loops;
@@ -663,74 +663,5 @@ impl Core {
             sweep_interval_ns: nanos(self.loops.in_force(SweepKind::States)),
             held: self.held,
         }
-    }
-
-    /// Lets a job in: it waits for a place at its node, then for one in its budget.
-    pub(super) fn enqueue(&mut self, mut job: Job) {
-        self.loops.opened(job.run);
-        job.seat = match job.who {
-            Who::Node(id) => Some(id),
-            Who::Sm => self
-                .local
-                .as_ref()
-                .and_then(|l| self.topology.by_lid(l.sm_lid))
-                .map(|key| key.node),
-            Who::Local => self.topology.local().map(|key| key.node),
-            Who::Beyond(_) => None,
-        };
-        let lane = job.lane();
-        if let Some(id) = job.seat {
-            let per_node = self.share_ref(lane).per_node();
-            let seat = self.nodes.entry(id).or_default().seat(lane);
-            if seat.back.is_some() && !job.probe && job.node().is_some() {
-                self.account(job, Done::Failed);
-                return;
-            }
-            if seat.active >= per_node {
-                if job.urgent {
-                    seat.waiting.push_front(job);
-                } else {
-                    seat.waiting.push_back(job);
-                }
-                self.parked += 1;
-                return;
-            }
-            seat.active += 1;
-        }
-        self.share(lane).push(job);
-    }
-
-    /// A job is over: its place goes to the next one, its sweep counts it.
-    pub(super) fn finish(&mut self, job: Job, done: Done) {
-        let lane = job.lane();
-        if let Some(id) = job.seat
-            && let Some(node) = self.nodes.get_mut(&id)
-        {
-            let seat = node.seat(lane);
-            seat.active = seat.active.saturating_sub(1);
-            if let Some(next) = seat.waiting.pop_front() {
-                seat.active += 1;
-                self.parked = self.parked.saturating_sub(1);
-                self.share(lane).push(next);
-            }
-        }
-        self.account(job, done);
-    }
-
-    /// What a job's end means beyond its place.
-    pub(super) fn account(&mut self, job: Job, done: Done) {
-        match job.who {
-            Who::Beyond(key) => {
-                self.probing.remove(&key);
-            }
-            Who::Sm => self.sa.over(job.ask),
-            _ => {}
-        }
-        if job.ask == Ask::PerfCaps
-            && let Some(id) = job.node()
-        {
-            self.perf_caps_over(id, done);
-        }
-        self.count(job.run, done);
     }
 }

@@ -19,6 +19,7 @@
 //! - A MAD that the port refused has a `SendFailed` and no `Sent`.
 //! - `DeviceGone` ends everything in flight without further events.
 
+mod admit;
 mod answer;
 mod batch;
 mod budget;

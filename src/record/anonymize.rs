@@ -250,7 +250,7 @@ impl Anonymizer {
         if id == LinearForwardingTable::ID && class.is_smp() {
             // The entry of each LID goes where that LID went, but for block 0's special two.
             let old = data.to_vec();
-            let block = mad.attr_mod() as u16 * 64;
+            let block = (mad.attr_mod() as u16).wrapping_mul(64);
             for (i, port) in (0u16..64).zip(old) {
                 let to = self.lid(block.wrapping_add(i)).wrapping_sub(block);
                 let data = mad.bytes_mut().get_mut(head..end).unwrap_or_default();

@@ -10,6 +10,7 @@
 mod clock;
 mod folding;
 mod marks;
+mod places;
 mod player;
 mod tape;
 #[cfg(test)]
@@ -279,14 +280,18 @@ pub fn play(
     let (feed, fed) = bounded(QUEUE);
     let stop = Arc::new(AtomicBool::new(false));
 
-    if let Some(end) = files.end() {
-        lock(&index).measure(end);
-    }
     if let Some(files) = files.again() {
         let (index, stop, observer) = (Arc::clone(&index), Arc::clone(&stop), observers());
         thread::Builder::new()
             .name("scan".into())
-            .spawn(move || scan(files, observer, &index, &stop))
+            .spawn(move || {
+                if let Some(end) = files.look_through() {
+                    let mut index = lock(&index);
+                    index.reach(end);
+                    index.know_extent();
+                }
+                scan(files, observer, &index, &stop);
+            })
             .map_err(ReplayError::Thread)?;
     }
     let mut player = Player::new(
@@ -352,7 +357,7 @@ fn scan(
             index.add(at, kind, &text);
         }
         if let Some(last) = last {
-            index.reach(last);
+            index.scanned_to(last);
         }
         if read < STRIDE {
             index.finish();

@@ -39,6 +39,9 @@ pub struct PortTraffic {
     received: Sums,
     waited: f64,
     multicast: f64,
+    /// Multicast flows since the last change: the state may be another already when what was
+    /// carried until then is added up.
+    multicasting: bool,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -269,7 +272,7 @@ impl World {
                 t.received.words += received.words;
                 t.received.packets += received.packets;
             }
-            if port.state == ACTIVE {
+            if port.traffic.multicasting {
                 port.traffic.multicast += MULTICAST * step[0];
             }
         }
@@ -283,6 +286,7 @@ impl World {
         for port in &mut self.ports {
             port.traffic.words = Shape::default();
             port.traffic.packets = Shape::default();
+            port.traffic.multicasting = port.state == ACTIVE;
         }
         // First the mean loads, to see which links are too full.
         let mut load = vec![0.0; self.ports.len()];
@@ -344,7 +348,11 @@ impl World {
         let step = || self.traffic.step(self.now);
         let multicast = || {
             let seconds = self.now.saturating_sub(self.traffic.since) as f64 / 1e9;
-            let active = if p.state == ACTIVE { MULTICAST } else { 0.0 };
+            let active = if p.traffic.multicasting {
+                MULTICAST
+            } else {
+                0.0
+            };
             // Whole packets, so that all counters agree on how many there were.
             (p.traffic.multicast + active * seconds).floor()
         };

@@ -311,10 +311,9 @@ impl<F: Facts> App<F> {
         match event.code {
             KeyCode::Char('c') if ctrl => return Some(Act::Quit),
             KeyCode::Esc => self.goto = None,
+            KeyCode::Backspace if text.is_empty() => self.goto = None,
             KeyCode::Backspace => {
-                if text.pop().is_none() {
-                    self.goto = None;
-                }
+                text.pop();
             }
             KeyCode::Char('u') if ctrl => text.clear(),
             KeyCode::Char(c) if !ctrl && !event.modifiers.contains(KeyModifiers::ALT) => {
@@ -592,6 +591,7 @@ impl<F: Facts> App<F> {
                 let line = rest.top(u16::from(area.height >= 6));
                 traffic::draw_totals(inset(line), buf, &totals, busiest, &look);
                 let rows = facts.traffic(at);
+                self.tables.traffic.window = samples(facts.interval());
                 let columns = traffic::columns(rows.iter().any(|r| r.stale));
                 self.rows(
                     rest.0,
@@ -782,6 +782,12 @@ fn log_row<'m, F: Facts>(line: &'m LogLine, facts: &'m F, clock: &'m Clock) -> l
         wall: (facts.wall(line.first), facts.wall(line.last)),
         clock,
     }
+}
+
+/// Samples in the two minutes that sparklines show.
+fn samples(interval: Duration) -> usize {
+    let n = Duration::from_secs(120).as_millis() / interval.as_millis().max(1);
+    usize::try_from(n).unwrap_or(usize::MAX).clamp(1, 240)
 }
 
 /// A screen that is handed out line by line.

@@ -59,6 +59,7 @@ pub fn run(source: Source, mode: Mode, options: Options) -> Result<Exit, Error> 
         mode,
         refresh: options.refresh,
         can_suspend: options.can_suspend,
+        stopped: false,
         guard,
         output,
         due: Some(Instant::now()),
@@ -85,6 +86,8 @@ struct Console {
     mode: Mode,
     refresh: Duration,
     can_suspend: bool,
+    /// We stopped ourselves, and the SIGCONT that ended it is still to come.
+    stopped: bool,
     guard: Guard,
     output: Output,
     /// When the next frame is to be drawn, if one is.
@@ -334,6 +337,8 @@ impl Console {
                 Err(Error::Signal(signal))
             }
             Control::Signal(SIGTSTP) => self.stop(),
+            // The answer to our own stop, which was seen to already.
+            Control::Signal(SIGCONT) if std::mem::take(&mut self.stopped) => Ok(()),
             Control::Signal(SIGCONT) => {
                 // Whoever stopped us may have changed the terminal since.
                 self.guard.leave();
@@ -369,6 +374,7 @@ impl Console {
             return Ok(());
         }
         self.guard.leave();
+        self.stopped = true;
         signal_hook::low_level::emulate_default_handler(SIGTSTP).map_err(Error::Io)?;
         self.resume()
     }

@@ -60,6 +60,8 @@ pub struct Cell<'b> {
     right: bool,
     /// How to draw.
     pub look: &'b Look,
+    /// Samples that a sparkline spans.
+    pub window: usize,
     /// The row is selected: keep the background.
     base: Style,
 }
@@ -75,6 +77,7 @@ impl<'b> Cell<'b> {
             width: area.width,
             right: false,
             look,
+            window: 0,
             base: Style::new(),
         }
     }
@@ -89,6 +92,7 @@ impl<'b> Cell<'b> {
             width: self.width - offset,
             right: false,
             look: self.look,
+            window: self.window,
             base: self.base,
         }
     }
@@ -174,6 +178,8 @@ pub struct TableState {
     pub sort: usize,
     /// Against that column's usual direction.
     pub reverse: bool,
+    /// Samples that a sparkline spans.
+    pub window: usize,
     /// The row held on to; `None` = whatever is on top.
     pub selected: Option<RowKey>,
     /// Index of the selected row among the shown ones, at the last frame.
@@ -439,6 +445,7 @@ impl TableState {
                         width: w,
                         right: column.right,
                         look,
+                        window: self.window,
                         base,
                     },
                 );

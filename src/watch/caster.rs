@@ -5,17 +5,16 @@ use std::sync::Arc;
 use crossbeam_channel::{Receiver, Sender};
 
 use super::hub::Bytes;
-use super::keyframe::{Keyframes, Ledger};
 use super::server::Publisher;
 use crate::event::{Batch, Event, SharedBatch, What};
 use crate::port::Stamp;
-use crate::record::{Encoder, Options};
+use crate::record::{Encoder, Ledger, Options};
 
 /// Encodes a session for its viewers, and makes keyframes for those who come.
 pub struct Caster {
     publisher: Publisher,
     encoder: Encoder,
-    keyframes: Box<dyn Keyframes>,
+    ledger: Ledger,
     /// The encoder's table is known to all viewers.
     running: bool,
     next: u64,
@@ -24,15 +23,10 @@ pub struct Caster {
 impl Caster {
     /// A caster at the beginning of a session.
     pub fn new(publisher: Publisher, options: Options) -> Caster {
-        Caster::with(publisher, options, Box::new(Ledger::new()))
-    }
-
-    /// The same, with another maker of keyframes.
-    pub fn with(publisher: Publisher, options: Options, keyframes: Box<dyn Keyframes>) -> Caster {
         Caster {
             publisher,
             encoder: Encoder::new(options),
-            keyframes,
+            ledger: Ledger::new(),
             running: false,
             next: 0,
         }
@@ -60,7 +54,7 @@ impl Caster {
                 .publish(&bytes.into(), batch.events.len() as u64);
         }
         for event in &batch.events {
-            self.keyframes.observe(event);
+            self.ledger.observe(event);
         }
         self.next = last.seq.wrapping_add(1);
         self.publisher.pass(last.at);
@@ -73,7 +67,7 @@ impl Caster {
         let mut pieces: Vec<Bytes> = Vec::new();
         let encoder = &mut self.encoder;
         encoder.begin_section();
-        self.keyframes.keyframe(self.next, &mut |events| {
+        self.ledger.keyframe(self.next, &mut |events| {
             let mut bytes = Vec::new();
             encoder.encode(events, &mut bytes);
             if !bytes.is_empty() {

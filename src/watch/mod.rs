@@ -14,7 +14,6 @@
 
 mod caster;
 mod hub;
-mod keyframe;
 mod server;
 mod socket;
 #[cfg(test)]
@@ -26,7 +25,6 @@ use std::path::PathBuf;
 
 pub use caster::Caster;
 pub use hub::Bounds;
-pub use keyframe::{Keyframes, Ledger};
 pub use server::{Config, Limits, Publisher, Server};
 pub use socket::{default_path, find};
 pub use viewer::{State, Status, Viewer, stream};

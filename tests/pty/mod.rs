@@ -95,13 +95,27 @@ fn command(script: &str, how: &str, dir: &std::path::Path) -> CommandBuilder {
 impl Console {
     pub fn start(how: How, cols: u16, rows: u16) -> Console {
         let dir = tempfile::tempdir().unwrap();
+        let script = r#"exec "$0" --console "$1" 2>"$SCRATCH/stderr""#;
+        let command = command(script, how.name(), dir.path());
+        Console::spawn(command, dir, cols, rows)
+    }
+
+    /// The program itself with these arguments.
+    #[allow(dead_code)] // not every test that shares this file starts it
+    pub fn program(args: &[&str], cols: u16, rows: u16) -> Console {
+        let dir = tempfile::tempdir().unwrap();
+        let script = r#"shift; exec "$@" 2>"$SCRATCH/stderr""#;
+        let mut command = command(script, "", dir.path());
+        command.env("TZ", "UTC");
+        command.arg(env!("CARGO_BIN_EXE_fabtop"));
+        command.args(args);
+        Console::spawn(command, dir, cols, rows)
+    }
+
+    fn spawn(command: CommandBuilder, dir: tempfile::TempDir, cols: u16, rows: u16) -> Console {
         let pair = native_pty_system().openpty(size(cols, rows)).unwrap();
         let before = format!("{:?}", pair.master.get_termios().unwrap());
-        let script = r#"exec "$0" --console "$1" 2>"$SCRATCH/stderr""#;
-        let child = pair
-            .slave
-            .spawn_command(command(script, how.name(), dir.path()))
-            .unwrap();
+        let child = pair.slave.spawn_command(command).unwrap();
         drop(pair.slave);
         let seen = Arc::new((
             Mutex::new(Seen {

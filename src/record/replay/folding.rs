@@ -29,13 +29,15 @@ impl ByModel {
 impl Observer for ByModel {
     fn observe(&mut self, event: &Event) -> Option<(MarkKind, String)> {
         self.model.apply(event);
+        let line = self.model.latest()?;
+        let now = (line.first, line.last, line.count);
+        let is_new = self.last.replace(now) != Some(now);
         if let What::Mark { text } = &event.what {
             return Some((MarkKind::Bookmark, text.to_string()));
         }
-        self.settled |= matches!(event.what, What::SweepEnded(_));
-        let line = self.model.latest()?;
-        let now = (line.first, line.last, line.count);
-        if self.last.replace(now) == Some(now) {
+        let first = matches!(event.what, What::SweepEnded(_)) && !self.settled;
+        if !is_new || first {
+            self.settled |= first;
             return None;
         }
         let kind = match line.severity {

@@ -113,9 +113,12 @@ impl Observer for ByEvent {
 pub struct Index {
     start: Option<Moment>,
     end: Moment,
+    /// `end` is the end.
+    extent: bool,
+    /// All marks were found.
     complete: bool,
-    /// `end` is the end, though not all was seen.
-    measured: bool,
+    /// All before this was seen.
+    scanned: Moment,
     /// In order of time.
     marks: Vec<Mark>,
     thinned: bool,
@@ -142,20 +145,14 @@ impl Index {
         self.end
     }
 
+    /// Whether [`Index::end`] is the end.
+    pub fn is_extent_known(&self) -> bool {
+        self.extent
+    }
+
     /// Whether all of it was seen.
     pub fn is_complete(&self) -> bool {
         self.complete
-    }
-
-    /// Whether [`Index::end`] is the end.
-    pub fn knows_end(&self) -> bool {
-        self.complete || self.measured
-    }
-
-    /// The recording ends at `end`: its own index says so.
-    pub fn measure(&mut self, end: Moment) {
-        self.reach(end);
-        self.measured = true;
     }
 
     /// Whether marks were left out, since there are too many.
@@ -173,14 +170,26 @@ impl Index {
         &self.marks
     }
 
+    /// Marks before `at` are all there.
+    pub fn scanned_to(&mut self, at: Moment) {
+        self.reach(at);
+        self.scanned = self.scanned.max(at);
+    }
+
     /// The recording goes at least to `at`.
     pub fn reach(&mut self, at: Moment) {
         self.start.get_or_insert(at);
         self.end = self.end.max(at);
     }
 
+    /// It goes no further than to what was reached.
+    pub fn know_extent(&mut self) {
+        self.extent = true;
+    }
+
     /// All of it was seen.
     pub fn finish(&mut self) {
+        self.extent = true;
         self.complete = true;
     }
 
@@ -247,9 +256,7 @@ impl Index {
         let to = match self.next(at, MarkKind::Event) {
             Some(mark) => mark.at.before(LEAD),
             None if self.complete => self.end,
-            // What was not seen may hold something.
-            None if self.measured => at,
-            None => self.end.before(LEAD),
+            None => self.scanned.before(LEAD),
         };
         (to > at.after(IDLE)).then_some(to)
     }
@@ -302,14 +309,15 @@ mod tests {
     #[test]
     fn idle_stretches_end_shortly_before_the_next_mark() {
         let mut index = Index::new(Some(m(0)));
-        index.reach(m(100));
+        index.reach(m(200));
+        index.scanned_to(m(100));
         index.add(m(60), MarkKind::Event, "x");
         assert_eq!(index.idle_until(m(5)), Some(m(58)));
         assert_eq!(index.idle_until(m(55)), None);
         // Not all is known yet: no farther than what is.
         assert_eq!(index.idle_until(m(61)), Some(m(98)));
         index.finish();
-        assert_eq!(index.idle_until(m(61)), Some(m(100)));
-        assert_eq!(index.idle_until(m(95)), None);
+        assert_eq!(index.idle_until(m(61)), Some(m(200)));
+        assert_eq!(index.idle_until(m(195)), None);
     }
 }

@@ -284,11 +284,11 @@ impl Player {
     }
 
     fn next_mark(&mut self, now: Duration, kind: MarkKind, out: &mut VecDeque<Feed>) {
-        let at = self.position(now);
+        let at = self.aim(now);
         let (found, complete) = {
             let index = lock(&self.index);
             let known = index.next(at, kind).map(|m| m.at);
-            (known, index.knows_end())
+            (known, index.is_complete())
         };
         match found {
             Some(to) => self.go(to, out),
@@ -301,7 +301,7 @@ impl Player {
     }
 
     fn previous_mark(&mut self, now: Duration, kind: MarkKind, out: &mut VecDeque<Feed>) {
-        let mut at = self.position(now);
+        let mut at = self.aim(now);
         if !self.clock.is_paused() && !self.ended {
             at = at.before(STEP_BACK);
         }
@@ -329,7 +329,7 @@ impl Player {
     fn resolve(&self, now: Duration, to: SeekTo) -> Option<Moment> {
         let index = lock(&self.index);
         let start = index.start()?;
-        let end = Some(index.end()).filter(|_| index.knows_end());
+        let end = Some(index.end()).filter(|_| index.is_extent_known());
         let moment = match to {
             SeekTo::Start(after) => start.after(after),
             SeekTo::Wall(wall) => Moment(u64::try_from(wall).unwrap_or(0)),
@@ -342,7 +342,7 @@ impl Player {
             SeekTo::By(nanos) => {
                 let by = Duration::from_nanos(nanos.unsigned_abs());
                 drop(index);
-                let at = self.position(now);
+                let at = self.aim(now);
                 return Some(if nanos < 0 {
                     at.before(by)
                 } else {
@@ -358,7 +358,7 @@ impl Player {
         let to = {
             let index = lock(&self.index);
             let to = to.max(index.start().unwrap_or_default());
-            if index.knows_end() {
+            if index.is_extent_known() {
                 to.min(index.end())
             } else {
                 to
@@ -378,6 +378,15 @@ impl Player {
             self.reached = Moment::default();
         }
         self.goal = Some(Goal::Moment(to));
+    }
+
+    /// Where the operator is, or is already going: two steps in a row are twice as far, however
+    /// soon the second one comes.
+    fn aim(&self, now: Duration) -> Moment {
+        match self.goal {
+            Some(Goal::Moment(to)) => to,
+            _ => self.position(now),
+        }
     }
 
     /// The moment that is shown at `now`.
@@ -410,7 +419,7 @@ impl Player {
             at: Stamp(moment.0.saturating_sub(self.anchor)),
             start: index.start().unwrap_or(moment),
             end: index.end().max(moment),
-            end_known: index.knows_end(),
+            end_known: index.is_extent_known(),
             marks: index.revision(),
             state,
             speed: self.clock.speed(),

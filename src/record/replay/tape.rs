@@ -3,11 +3,12 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::clock::Moment;
+use super::places::{Place, Places};
 use crate::event::{Event, What};
-use crate::record::{Problem, Reader, Seeker, last_wall};
+use crate::record::{Problem, Problems, Reader, Seeker};
 
 /// An event and its place on the timeline.
 #[derive(Clone, Debug)]
@@ -73,53 +74,60 @@ pub enum ReplayError {
     Thread(io::Error),
 }
 
-type Input = Box<dyn Read + Send>;
+/// A reader, whether it begins with a file or in the midst of one.
+trait Recorded: Iterator<Item = Event> + Send {
+    fn problems(&self) -> &Problems;
+}
 
-fn open(path: &Path) -> io::Result<Input> {
+impl<R: Read + Send> Recorded for Reader<R> {
+    fn problems(&self) -> &Problems {
+        Reader::problems(self)
+    }
+}
+
+fn open(path: &Path) -> io::Result<Box<dyn Recorded>> {
     let file = File::open(path)?;
     if file.metadata()?.is_dir() {
         return Err(io::Error::from(io::ErrorKind::IsADirectory));
     }
-    Ok(Box::new(file))
+    Ok(Box::new(Reader::new(file)))
 }
 
-#[derive(Clone, Debug)]
+/// Whether a file's name says that it is compressed: it only changes how far is far.
+fn is_compressed(path: &Path) -> bool {
+    path.extension().is_some_and(|e| e == "zst")
+}
+
+#[derive(Debug)]
 struct Part {
     path: PathBuf,
     start: Moment,
-    /// It begins with a session's first event, so reading may begin with it.
-    opens: bool,
-    /// Where its keyframes are, once somebody asked; `None` if that cannot be found out.
-    seeker: Arc<OnceLock<Option<Seeker>>>,
+    /// Bytes of those before it, in the terms of [`Place::bytes`].
+    before: u64,
+    /// Where its keyframes are, once it was looked through.
+    seeker: Option<Arc<Seeker>>,
 }
 
-impl Part {
-    fn seeker(&self) -> Option<&Seeker> {
-        self.seeker
-            .get_or_init(|| Seeker::open(&self.path).ok())
-            .as_ref()
-    }
-}
-
-/// Where reading begins so that the state at some moment can be folded.
-struct Begin {
-    part: usize,
-    /// The keyframe's wall time; `None` for the part's beginning.
-    keyframe: Option<u64>,
-    moment: Moment,
+/// What all readers of the same files share.
+#[derive(Debug, Default)]
+struct Table {
+    parts: Vec<Part>,
+    places: Places,
 }
 
 /// Recordings in order of time.
 pub struct Files {
-    parts: Vec<Part>,
+    table: Arc<Mutex<Table>>,
     /// The part that is read.
     at: usize,
-    reader: Option<Reader<Input>>,
+    reader: Option<Box<dyn Recorded>>,
     /// Standard input: no part of it can be read again.
     piped: bool,
     session: Session,
-    /// The latest moment that was read.
-    reached: Moment,
+    /// Read, but not yet handed out.
+    queued: Option<Event>,
+    /// Moment of the last event handed out.
+    last: Moment,
     problems: Vec<String>,
 }
 
@@ -133,6 +141,14 @@ struct Session {
 }
 
 impl Session {
+    /// Whether an event repeats the opening of the session that is read.
+    fn is_repeated(&self, event: &Event) -> bool {
+        match (&event.what, &self.of) {
+            (What::Opened(new), Some((wall, host))) => new.wall == *wall && new.host == *host,
+            _ => false,
+        }
+    }
+
     fn place(&mut self, event: Event) -> Played {
         if let What::Opened(opened) = &event.what {
             let of = (opened.wall, opened.host.clone());
@@ -169,11 +185,10 @@ impl Files {
         }
         let mut parts = Vec::with_capacity(paths.len());
         for path in paths {
-            let input = open(path).map_err(|cause| ReplayError::Open {
+            let mut reader = open(path).map_err(|cause| ReplayError::Open {
                 path: path.clone(),
                 cause,
             })?;
-            let mut reader = Reader::new(input);
             let Some(first) = reader.next() else {
                 return Err(ReplayError::Empty {
                     path: path.clone(),
@@ -181,54 +196,109 @@ impl Files {
                 });
             };
             let opens = matches!(first.what, What::Opened(_)) && first.seq == 0;
-            parts.push(Part {
-                path: path.clone(),
-                start: Session::default().place(first).moment,
-                opens,
-                seeker: Arc::default(),
-            });
+            let len = std::fs::metadata(path).map_or(0, |m| m.len());
+            // A rotated file begins with the session's opening, too, but with another number.
+            let number = first.seq;
+            let start = Session::default().place(first).moment;
+            parts.push(((start, number), path.clone(), opens, len));
         }
-        parts.sort_by_key(|part| part.start);
-        Ok(Files {
-            parts,
+        parts.sort_by_key(|(order, ..)| *order);
+        let mut table = Table::default();
+        let mut before = 0;
+        for (number, ((start, _), path, opens, len)) in parts.into_iter().enumerate() {
+            if opens || number == 0 {
+                table.places.add(Place {
+                    part: number,
+                    moment: start,
+                    bytes: before,
+                    opens,
+                    keyframe: false,
+                });
+            }
+            let compressed = is_compressed(&path);
+            table.parts.push(Part {
+                path,
+                start,
+                before,
+                seeker: None,
+            });
+            before += Place::weigh(len, compressed);
+        }
+        Ok(Files::of(Arc::new(Mutex::new(table))))
+    }
+
+    fn of(table: Arc<Mutex<Table>>) -> Files {
+        Files {
+            table,
             at: 0,
             reader: None,
             piped: false,
             session: Session::default(),
-            reached: Moment::default(),
+            queued: None,
+            last: Moment::default(),
             problems: Vec::new(),
-        })
+        }
     }
 
     /// Plays what comes through a pipe.
     pub fn piped(input: impl Read + Send + 'static) -> Files {
         Files {
-            parts: Vec::new(),
-            at: 0,
-            reader: Some(Reader::new(Box::new(input))),
+            reader: Some(Box::new(Reader::new(input))),
             piped: true,
-            session: Session::default(),
-            reached: Moment::default(),
-            problems: Vec::new(),
+            ..Files::of(Arc::default())
         }
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// When the first event was, if that is known before reading it.
     pub fn start(&self) -> Option<Moment> {
-        self.parts.first().map(|part| part.start)
+        self.table().parts.first().map(|part| part.start)
     }
 
     /// Another reader of the same files, from their beginning; `None` for a pipe.
     pub fn again(&self) -> Option<Files> {
-        (!self.piped).then(|| Files {
-            parts: self.parts.clone(),
-            at: 0,
-            reader: None,
-            piped: false,
-            session: Session::default(),
-            reached: Moment::default(),
-            problems: Vec::new(),
-        })
+        (!self.piped).then(|| Files::of(Arc::clone(&self.table)))
+    }
+
+    #[cfg(test)]
+    pub fn set_budget(&self, budget: u64) {
+        self.table().places.set_budget(budget);
+    }
+
+    /// Looks where the keyframes are, for all readers of these files, and says when the last
+    /// event was. Compressed files with an index take no time, others are read once.
+    pub fn look_through(&self) -> Option<Moment> {
+        let count = self.table().parts.len();
+        let mut end = None;
+        for number in 0..count {
+            let (path, before) = match self.table().parts.get(number) {
+                Some(part) => (part.path.clone(), part.before),
+                None => break,
+            };
+            // What cannot be read is named by who plays it.
+            let Ok(seeker) = Seeker::open(&path) else {
+                continue;
+            };
+            end = end.max(seeker.range().map(|(_, to)| Moment(to)));
+            let compressed = is_compressed(&path);
+            let mut table = self.table();
+            for point in seeker.points() {
+                table.places.add(Place {
+                    part: number,
+                    moment: Moment(point.wall),
+                    bytes: before + Place::weigh(point.offset, compressed),
+                    opens: false,
+                    keyframe: true,
+                });
+            }
+            if let Some(part) = table.parts.get_mut(number) {
+                part.seeker = Some(Arc::new(seeker));
+            }
+        }
+        end
     }
 
     fn note(&mut self, name: Option<PathBuf>, what: &dyn std::fmt::Display) {
@@ -242,49 +312,12 @@ impl Files {
         }
     }
 
-    /// When the last event was, if the files tell without being read.
-    pub fn end(&self) -> Option<Moment> {
-        let last = |part: &Part| last_wall(&part.path).ok().flatten();
-        let ends: Option<Vec<u64>> = self.parts.iter().map(last).collect();
-        ends?.into_iter().max().map(Moment)
-    }
-
-    /// The last keyframe or opening at or before `to`: what came before it does not matter.
-    fn begin_for(&self, to: Moment) -> Begin {
-        let begun = self.parts.iter().rposition(|part| part.start <= to);
-        let before = self.parts.get(..=begun.unwrap_or(0)).unwrap_or_default();
-        for (number, part) in before.iter().enumerate().rev() {
-            let point = part.seeker().and_then(|s| s.point_before(to.0));
-            if let Some(point) = point {
-                return Begin {
-                    part: number,
-                    keyframe: Some(point.wall),
-                    moment: Moment(point.wall),
-                };
-            }
-            if part.opens {
-                return Begin {
-                    part: number,
-                    keyframe: None,
-                    moment: part.start,
-                };
-            }
-        }
-        Begin {
-            part: 0,
-            keyframe: None,
-            moment: Moment::default(),
-        }
-    }
-
-    fn place(&mut self, event: Event) -> Played {
-        let played = self.session.place(event);
-        self.reached = self.reached.max(played.moment);
-        played
-    }
-
     fn close(&mut self) {
-        let name = self.parts.get(self.at).map(|part| part.path.clone());
+        let name = self
+            .table()
+            .parts
+            .get(self.at)
+            .map(|part| part.path.clone());
         if let Some(reader) = self.reader.take() {
             for problem in reader.problems().list() {
                 self.note(name.clone(), problem);
@@ -293,27 +326,56 @@ impl Files {
     }
 }
 
-impl Tape for Files {
-    fn next(&mut self) -> Option<Played> {
+impl Files {
+    /// The next event of this part or the next one.
+    fn read(&mut self) -> Option<Event> {
         loop {
             if let Some(reader) = &mut self.reader {
                 if let Some(event) = reader.next() {
-                    return Some(self.place(event));
+                    return Some(event);
                 }
                 self.close();
                 self.at += 1;
             }
             // A pipe has no parts.
-            let part = self.parts.get(self.at)?;
-            match open(&part.path) {
-                Ok(input) => self.reader = Some(Reader::new(input)),
+            let path = self.table().parts.get(self.at)?.path.clone();
+            match open(&path) {
+                Ok(reader) => self.reader = Some(reader),
                 Err(e) => {
-                    let name = part.path.clone();
-                    self.note(Some(name), &e);
+                    self.note(Some(path), &e);
                     self.at += 1;
                 }
             }
         }
+    }
+
+    /// A rotated file begins with what is known already if the one before it was read: all of
+    /// it has the number of the first event that is news.
+    fn pass_keyframe(&mut self, opening: Event) -> Event {
+        let mut last = opening;
+        while let Some(event) = self.reader.as_mut().and_then(Iterator::next) {
+            if event.seq != last.seq {
+                self.queued = Some(event);
+                break;
+            }
+            last = event;
+        }
+        last
+    }
+}
+
+impl Tape for Files {
+    fn next(&mut self) -> Option<Played> {
+        let mut event = match self.queued.take() {
+            Some(event) => event,
+            None => self.read()?,
+        };
+        if self.session.is_repeated(&event) {
+            event = self.pass_keyframe(event);
+        }
+        let played = self.session.place(event);
+        self.last = self.last.max(played.moment);
+        Some(played)
     }
 
     fn rewind(&mut self, to: Moment) -> bool {
@@ -321,13 +383,24 @@ impl Tape for Files {
             return false;
         }
         self.close();
-        let begin = self.begin_for(to);
-        self.at = begin.part;
-        self.reader = begin.keyframe.and_then(|wall| {
-            let seeker = self.parts.get(begin.part)?.seeker()?;
-            seeker.resume(wall).ok()
-        });
-        self.reached = begin.moment;
+        let (part, seeker) = {
+            let table = self.table();
+            let place = table.places.best(to);
+            let part = place.map_or(0, |p| p.part);
+            let resumed = place.filter(|p| p.keyframe).and_then(|p| {
+                let seeker = table.parts.get(part)?.seeker.as_ref()?;
+                Some((Arc::clone(seeker), p.moment))
+            });
+            (part, resumed)
+        };
+        self.at = part;
+        if let Some((seeker, moment)) = seeker
+            && let Ok(reader) = seeker.resume(moment.0)
+        {
+            self.reader = Some(Box::new(reader));
+        }
+        self.queued = None;
+        self.last = Moment::default();
         self.session = Session {
             fresh: true,
             ..Session::default()
@@ -336,8 +409,7 @@ impl Tape for Files {
     }
 
     fn is_behind(&self, to: Moment) -> bool {
-        let begin = self.begin_for(to);
-        begin.part > self.at || begin.part == self.at && begin.moment > self.reached
+        !self.piped && self.table().places.is_far(self.last, to)
     }
 
     fn can_rewind(&self) -> bool {

@@ -3,7 +3,7 @@
 use super::*;
 use crate::event::{Batch, Event, Opened, Settings, SweepEnded, SweepKind, What};
 use crate::port::Source;
-use crate::record::{Encoder, Options};
+use crate::record::{Encoder, Ledger, Options};
 use std::io::Write;
 
 const SEC: u64 = 1_000_000_000;
@@ -481,6 +481,99 @@ fn files_play_in_order_of_time_and_sessions_begin_anew() {
     assert!(seqs.iter().copied().eq(0..until(30.0) as u64));
     assert_eq!(transport.problems(), Vec::<String>::new());
     assert!(transport.marks().iter().any(|m| &*m.text == "mark 20"));
+}
+
+/// The session with keyframes before its events at `keys` seconds; `true` begins another file
+/// there.
+fn with_keyframes(keys: &[(u64, bool)]) -> Vec<Vec<u8>> {
+    let mut encoder = Encoder::new(Options::default());
+    let mut ledger = Ledger::new();
+    let mut files = vec![Vec::new()];
+    for event in session() {
+        let key = keys.iter().find(|k| event.at == Stamp::from_secs(k.0));
+        if let (Some((_, another)), What::Tick) = (key, &event.what) {
+            if *another {
+                encoder.begin_section();
+                files.push(Vec::new());
+            }
+            let out = files.last_mut().unwrap();
+            encoder.keyframe(event.seq, event.at, &ledger, out);
+        }
+        encoder.encode(std::slice::from_ref(&event), files.last_mut().unwrap());
+        ledger.observe(&event);
+    }
+    files
+}
+
+fn rest(files: &mut Files) -> Vec<Event> {
+    std::iter::from_fn(|| files.next().map(|p| p.event)).collect()
+}
+
+#[test]
+fn reading_begins_with_the_last_keyframe_before() {
+    let dir = tempfile::tempdir().unwrap();
+    let bytes = with_keyframes(&[(20, false), (40, false)]);
+    let path = dir.path().join("a");
+    std::fs::write(&path, &bytes[0]).unwrap();
+    let mut files = Files::open(&[path]).unwrap();
+    files.set_budget(0);
+    assert_eq!(files.look_through(), Some(Moment(WALL + 60 * SEC)));
+    // Read from the beginning, keyframes are no part of the stream.
+    assert_eq!(rest(&mut files), session());
+    for (to, from) in [(45, 40), (40, 40), (39, 20), (60, 40)] {
+        assert!(files.rewind(Moment(WALL + to * SEC)));
+        let events = rest(&mut files);
+        let tick = |e: &Event| e.at >= Stamp::from_secs(from) && e.what == What::Tick;
+        let session = session();
+        let live = session.iter().position(tick).unwrap();
+        let repeated = events.len() - (session.len() - live);
+        // What the ledger repeats is from before.
+        assert!(matches!(events[0].what, What::Opened(_)), "to {to}");
+        assert!(
+            events[..repeated]
+                .iter()
+                .all(|e| e.at < Stamp::from_secs(from))
+        );
+        assert_eq!(events[repeated..], session[live..], "to {to}");
+    }
+    // Before the first keyframe, everything is read.
+    assert!(files.rewind(Moment(WALL + 19 * SEC)));
+    assert_eq!(rest(&mut files), session());
+    // Far ahead, reading begins anew with a keyframe.
+    files.rewind(Moment(WALL));
+    files.next();
+    assert!(files.is_behind(Moment(WALL + 50 * SEC)));
+    assert!(!files.is_behind(Moment(WALL + 10 * SEC)));
+}
+
+#[test]
+fn rotated_files_are_one_recording_and_each_replays_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let bytes = with_keyframes(&[(20, true), (40, true)]);
+    // In an order that says nothing.
+    let paths: Vec<PathBuf> = [(2, "a"), (0, "b"), (1, "c")]
+        .into_iter()
+        .map(|(number, name): (usize, _)| {
+            let path = dir.path().join(name);
+            std::fs::write(&path, &bytes[number]).unwrap();
+            path
+        })
+        .collect();
+    let mut files = Files::open(&paths).unwrap();
+    assert_eq!(files.start(), Some(Moment(WALL)));
+    assert_eq!(rest(&mut files), session());
+    files.set_budget(0);
+    files.look_through();
+    assert!(files.rewind(Moment(WALL + 45 * SEC)));
+    let events = rest(&mut files);
+    assert!(matches!(events[0].what, What::Opened(_)));
+    assert!(events.len() < until(60.0) - until(39.0) + 5);
+    assert_eq!(events.last(), session().last());
+
+    let mut alone = Files::open(&paths[2..]).unwrap();
+    let events = rest(&mut alone);
+    assert!(matches!(events[0].what, What::Opened(_)));
+    assert_eq!(events.last().unwrap().at, Stamp::from_secs(39));
 }
 
 #[test]

@@ -78,8 +78,13 @@ fn facts(replay: &Replay, clock: &Clock, look: &Look) -> Vec<Fact> {
         facts.push((3, vec![text(format!("{percent:3.0}%"))]));
     }
     if let Some(wall) = replay.wall() {
-        // With the day where there is room: a time alone may be any day's.
-        facts.push((4, vec![label("as of "), text(clock.date(wall))]));
+        // With the day and the zone where there is room.
+        let date = clock.date(wall);
+        let mut parts = date.split(' ');
+        let (day, zone) = (parts.next(), parts.nth(1));
+        facts.push((8, vec![text(day.unwrap_or_default().to_owned())]));
+        facts.push((4, vec![text(clock.seconds(wall))]));
+        facts.push((9, vec![label(zone.unwrap_or_default())]));
     }
     if p.skip_idle {
         facts.push((6, vec![label("skip idle")]));

@@ -64,20 +64,23 @@ fn rate(n: Num<f64>, cell: &mut Cell<'_>) {
     cell.number(num(n, cell.look, role, si));
 }
 
-/// `values` in at most `room` bins, each the greatest of its samples.
-fn binned(values: &[f32], room: usize) -> Vec<f32> {
-    if room == 0 || values.len() <= room {
-        return values.to_vec();
-    }
-    (0..room)
+/// The newest `window` of `values` in at most `room` bins, each the greatest of its samples.
+/// Time from before the first sample is a gap: a short history is not stretched.
+fn binned(values: &[f32], window: usize, room: usize) -> Vec<f32> {
+    let window = window.max(1);
+    let missing = window.saturating_sub(values.len());
+    let known = values.get(values.len().saturating_sub(window)..);
+    let at = |i: usize| {
+        i.checked_sub(missing)
+            .and_then(|i| known?.get(i).copied())
+            .unwrap_or(f32::NAN)
+    };
+    let bins = room.min(window);
+    (0..bins)
         .map(|i| {
-            let (from, to) = (i * values.len() / room, (i + 1) * values.len() / room);
+            let (from, to) = (i * window / bins, (i + 1) * window / bins);
             // f32::max ignores NaN, as it should.
-            values
-                .get(from..to)
-                .unwrap_or_default()
-                .iter()
-                .fold(f32::NAN, |a, &b| a.max(b))
+            (from..to).map(at).fold(f32::NAN, f32::max)
         })
         .collect()
 }
@@ -242,7 +245,7 @@ pub fn columns<'m>(stale: bool) -> Vec<Column<TrafficRow<'m>>> {
                 by_f64(Some(f64::from(peak(a))), Some(f64::from(peak(b))))
             },
             draw: |r, c| {
-                let values = binned(&r.history, usize::from(c.width));
+                let values = binned(&r.history, c.window, usize::from(c.width));
                 c.spark(&values, Role::Spark);
             },
             want: None,
@@ -346,10 +349,17 @@ mod tests {
     #[test]
     fn bins_keep_the_peaks_and_the_gaps() {
         let nan = f32::NAN;
-        let got = binned(&[0.1, 0.9, nan, nan, 0.3, nan], 3);
+        let got = binned(&[0.1, 0.9, nan, nan, 0.3, nan], 6, 3);
         assert_eq!(got.first(), Some(&0.9));
         assert!(got.get(1).is_some_and(|v| v.is_nan()));
         assert_eq!(got.get(2), Some(&0.3));
-        assert_eq!(binned(&[0.5], 10), [0.5]);
+        // Two minutes of which half are known fill half of the room.
+        let got = binned(&[0.5, 0.6], 4, 10);
+        assert_eq!(got.len(), 4);
+        assert!(got.iter().take(2).all(|v| v.is_nan()));
+        assert_eq!(got.get(2..), Some(&[0.5, 0.6][..]));
+        // More than two minutes: the newest.
+        assert_eq!(binned(&[0.1, 0.2, 0.3], 2, 10), [0.2, 0.3]);
+        assert!(binned(&[0.1], 24, 0).is_empty());
     }
 }
