@@ -29,7 +29,7 @@ pub use encode::{Encoder, Options};
 pub use file::{Existing, OpenError};
 pub use ledger::Ledger;
 pub use reader::{Problem, Problems, Reader, Stats};
-pub use seek::{SeekPoint, Seeker, last_wall};
+pub use seek::{SeekPoint, Seeker};
 pub use sink::Limits;
 pub use wire::FORMAT;
 pub use writer::{Destination, Handle, Progress, start, start_limited};
