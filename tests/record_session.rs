@@ -8,7 +8,6 @@ use fabtop::engine::{Config, Virtual};
 use fabtop::event::*;
 use fabtop::model::Model;
 use fabtop::port::Stamp;
-use fabtop::record::replay::{Files, Moment, Tape};
 use fabtop::record::*;
 use fabtop::report::{self, Format};
 use fabtop::sim::{SimOptions, SimPort, default_fabric};
@@ -144,45 +143,4 @@ fn recordings_are_small() {
     let (quiet, busy) = (bytes_a_mad(0.0), bytes_a_mad(0.35));
     assert!(quiet < 15.0, "{quiet:.1} bytes a MAD");
     assert!(busy < 30.0, "{busy:.1} bytes a MAD");
-}
-
-#[test]
-fn a_replay_goes_back_by_keyframes() {
-    let batches = session(SimOptions::default(), 1000);
-    let dir = tempfile::tempdir().unwrap();
-    for name in ["a.pcapng", "a.pcapng.zst"] {
-        let path = dir.path().join(name);
-        record(&path, &batches);
-        let mut files = Files::open(std::slice::from_ref(&path)).unwrap();
-        let start = files.start().unwrap();
-        let after = |secs: u64| Moment(start.0 + secs * 1_000_000_000);
-        let live = events(&batches);
-        let last = live.last().unwrap().at.0;
-        assert_eq!(files.look_through(), Some(Moment(start.0 + last)));
-
-        // The second keyframe is a shorter way to 800 s than the beginning.
-        files.next().unwrap();
-        assert!(files.rewind(after(800)));
-        let (mut model, mut read) = (Model::new(), 0);
-        let mut fresh = 0;
-        while let Some(played) = files.next() {
-            if played.moment > after(800) {
-                break;
-            }
-            fresh += usize::from(played.fresh);
-            read += 1;
-            model.apply(&played.event);
-        }
-        assert_eq!(fresh, 1);
-        let whole = live
-            .iter()
-            .filter(|e| e.at <= Stamp::from_secs(800))
-            .count();
-        assert!(read < whole / 2, "{read} of {whole} events were read");
-        let shown = fold(live.into_iter().filter(|e| e.at <= Stamp::from_secs(800)));
-        assert_eq!(model.topology().digest(), shown.topology().digest());
-        // Before the first keyframe the way begins with the file.
-        assert!(files.rewind(after(10)));
-        assert_eq!(files.next().unwrap().event.seq, 0);
-    }
 }
