@@ -62,7 +62,7 @@
 //! | `umad_get_ca`, `umad_release_ca` | [`Sysfs::ca`], [`Sysfs::cas`] | what cannot be read is `None` and named in [`Ca::faults`], and fails nothing else (C: one bad file fails the device); ports 0 to 255 (C: 0 to 9) | files, kernel, simulator |
 //! | `umad_get_port`, `umad_release_port` | [`Sysfs::port`], [`Sysfs::port_state`] | as above; rate in Mbit/s and as text; P_Keys at their index even where some are missing | files, kernel |
 //! | `umad_get_ca_portguids` | [`Ca::port_guids`] | | files |
-//! | (none: "FIXME: handle gids") | [`Sysfs::gids`] | all GIDs in use with their index | files, kernel |
+//! | (none) | [`Sysfs::gids`] | all GIDs in use with their index | files, kernel |
 //! | (none) | [`CaPort::pkey_index`], [`CaPort::default_pkey_index`] | | files, simulator |
 //! | `umad_get_issm_path` | [`IsSm::path`], [`Sysfs::issm_path`] | | files, kernel |
 //! | (open the path oneself) | [`IsSm`] | a guard; non-blocking, or waiting for its turn | kernel |

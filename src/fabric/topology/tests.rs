@@ -1,0 +1,231 @@
+use super::*;
+use crate::fabric::Target;
+use crate::mad::{Method, NodeType, PortState};
+
+const HOST: NodeId = NodeId::new(0xA);
+const LEAF: NodeId = NodeId::new(0xB);
+const SPINE: NodeId = NodeId::new(0xC);
+const FAR: NodeId = NodeId::new(0xD);
+
+/// Asks and answers NodeInfo along `path`, as discovery does.
+fn node_info(
+    t: &mut Topology,
+    id: NodeId,
+    kind: NodeType,
+    ports: u8,
+    entry: u8,
+    path: &[u8],
+    via: Option<PortKey>,
+) -> Changes {
+    let request = Mad::smp_dr(Method::Get, NodeInfo::ID, 0, path, 1).unwrap();
+    let mut info = NodeInfo::new();
+    info.set_node_guid(id.guid.0)
+        .set_port_guid(id.guid.0 + 0x100)
+        .set_node_type(kind)
+        .set_num_ports(ports)
+        .set_local_port(entry);
+    let reply = Mad::reply(&request.view(), &info);
+    let target = Target {
+        via,
+        generation: t.generation(),
+        ..Target::default()
+    };
+    t.learn(&Request::of(&request, 0xFFFF, target), &reply)
+}
+
+fn port_info(t: &mut Topology, key: PortKey, state: PortState, lid: u16) -> Changes {
+    let request = Mad::smp_lid(Method::Get, PortInfo::ID, u32::from(key.port), 1);
+    let mut info = PortInfo::new();
+    info.set_port_state(state).set_lid(lid);
+    let reply = Mad::reply(&request.view(), &info);
+    let target = Target::port(key, t.generation());
+    t.learn(&Request::of(&request, 1, target), &reply)
+}
+
+/// HOST[1] - LEAF[1], LEAF[2] - SPINE[1], LEAF[3] - SPINE[2], SPINE[3] - FAR[1].
+fn small() -> Topology {
+    let mut t = Topology::new();
+    t.discovery_began(1);
+    node_info(&mut t, HOST, NodeType::Ca, 1, 1, &[], None);
+    node_info(
+        &mut t,
+        LEAF,
+        NodeType::Switch,
+        3,
+        1,
+        &[1],
+        Some(HOST.port(1)),
+    );
+    node_info(
+        &mut t,
+        SPINE,
+        NodeType::Switch,
+        3,
+        1,
+        &[1, 2],
+        Some(LEAF.port(2)),
+    );
+    node_info(
+        &mut t,
+        SPINE,
+        NodeType::Switch,
+        3,
+        2,
+        &[1, 3],
+        Some(LEAF.port(3)),
+    );
+    node_info(
+        &mut t,
+        FAR,
+        NodeType::Ca,
+        1,
+        1,
+        &[1, 2, 3],
+        Some(SPINE.port(3)),
+    );
+    t
+}
+
+#[test]
+fn both_ends_of_a_link_come_from_one_answer() {
+    let t = small();
+    assert_eq!(t.local(), Some(HOST.port(1)));
+    assert_eq!(t.port(SPINE.port(2)).unwrap().peer, Some(LEAF.port(3)));
+    assert_eq!(t.port(LEAF.port(3)).unwrap().peer, Some(SPINE.port(2)));
+    assert_eq!(t.node(FAR).unwrap().route.to_string(), "0,1,2,3");
+}
+
+#[test]
+fn a_link_that_goes_down_is_rerouted_around_and_remembered() {
+    let mut t = small();
+    port_info(&mut t, LEAF.port(2), PortState::Active, 0);
+    let changes = port_info(&mut t, LEAF.port(2), PortState::Down, 0);
+    assert_eq!(
+        changes.list,
+        [
+            Change::PortState {
+                port: LEAF.port(2),
+                from: Some(4),
+                to: 1
+            },
+            Change::LinkLost(LEAF.port(2), SPINE.port(1)),
+        ]
+    );
+    assert_eq!(t.port(LEAF.port(2)).unwrap().last_peer, Some(SPINE.port(1)));
+    assert!(t.node(FAR).unwrap().present);
+    assert_eq!(t.node(FAR).unwrap().route.to_string(), "0,1,3,3");
+    assert_eq!(t.node(SPINE).unwrap().entry, 2);
+}
+
+#[test]
+fn nodes_behind_the_last_link_are_missing_until_they_answer() {
+    let mut t = small();
+    let changes = port_info(&mut t, SPINE.port(3), PortState::Down, 0);
+    assert_eq!(changes.list.last(), Some(&Change::NodeMissing(FAR)));
+    assert!(!t.node(FAR).unwrap().present);
+    let changes = node_info(
+        &mut t,
+        FAR,
+        NodeType::Ca,
+        1,
+        1,
+        &[1, 2, 3],
+        Some(SPINE.port(3)),
+    );
+    assert_eq!(
+        changes.list,
+        [
+            Change::NodeReturned(FAR),
+            Change::LinkFound(SPINE.port(3), FAR.port(1)),
+        ]
+    );
+}
+
+#[test]
+fn the_garbage_of_a_port_that_is_down_sets_no_lid() {
+    let mut t = small();
+    port_info(&mut t, FAR.port(1), PortState::Active, 9);
+    assert_eq!(t.by_lid(9), Some(FAR.port(1)));
+    port_info(&mut t, FAR.port(1), PortState::Down, 0x1234);
+    assert_eq!(t.by_lid(0x1234), None);
+    assert_eq!(t.node(FAR).unwrap().port(1).unwrap().width(), None);
+}
+
+#[test]
+fn a_lid_that_moves_to_another_node_names_that_one() {
+    let mut t = small();
+    port_info(&mut t, FAR.port(1), PortState::Active, 9);
+    let changes = port_info(&mut t, FAR.port(1), PortState::Active, 12);
+    assert_eq!(
+        changes.list,
+        [Change::Lid {
+            port: FAR.port(1),
+            from: 9,
+            to: 12
+        }]
+    );
+    port_info(&mut t, HOST.port(1), PortState::Active, 9);
+    assert_eq!(t.by_lid(9), Some(HOST.port(1)));
+    assert_eq!(t.by_lid(10), None);
+}
+
+#[test]
+fn a_discovery_that_does_not_see_a_node_marks_it_and_at_last_forgets_it() {
+    let mut t = small();
+    let mut forgotten = None;
+    for generation in 2..20 {
+        t.discovery_began(generation);
+        node_info(&mut t, HOST, NodeType::Ca, 1, 1, &[], None);
+        node_info(
+            &mut t,
+            LEAF,
+            NodeType::Switch,
+            3,
+            1,
+            &[1],
+            Some(HOST.port(1)),
+        );
+        node_info(
+            &mut t,
+            SPINE,
+            NodeType::Switch,
+            3,
+            1,
+            &[1, 2],
+            Some(LEAF.port(2)),
+        );
+        let changes = t.discovery_ended();
+        if generation == 2 {
+            assert_eq!(changes.list, [Change::NodeMissing(FAR)]);
+        }
+        if changes.list.contains(&Change::NodeForgotten(FAR)) {
+            forgotten = Some(generation);
+        }
+    }
+    // Seen in generation 1, kept for 6 more, gone with the next.
+    assert_eq!(forgotten, Some(8));
+    assert_eq!(t.port(SPINE.port(3)).unwrap().last_peer, Some(FAR.port(1)));
+}
+
+#[test]
+fn digests_tell_different_topologies_apart() {
+    let mut a = small();
+    let b = small();
+    assert_eq!(a.digest(), b.digest());
+    port_info(&mut a, FAR.port(1), PortState::Active, 9);
+    assert_ne!(a.digest(), b.digest());
+}
+
+#[test]
+fn a_reply_without_its_request_teaches_nothing() {
+    let mut t = small();
+    let before = t.digest();
+    let request = Mad::smp_lid(Method::Get, PortInfo::ID, 1, 1);
+    let reply = Mad::reply(
+        &request.view(),
+        PortInfo::new().set_port_state(PortState::Down),
+    );
+    let nobody = Request::of(&request, 1, Target::default());
+    assert_eq!(t.learn(&nobody, &reply), Changes::default());
+    assert_eq!(t.digest(), before);
+}
