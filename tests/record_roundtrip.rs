@@ -265,3 +265,62 @@ fn keys_are_blanked_unless_kept() {
     assert_eq!(holds(&encode(keep(), &script.events)), 3);
     assert_eq!(holds(&encode(Options::default(), &script.events)), 0);
 }
+
+#[test]
+fn a_capture_of_another_program_gives_its_mads() {
+    let mut script = Script::new();
+    script.discover();
+    script.counters(HOST, 1, 9, 5);
+    let recorded = encode(keep(), &script.events);
+    // As ibdump writes it: classic pcap, nanoseconds, link type 197; each packet with an ERF
+    // header of 16 bytes, type 21 at byte 8, before its LRH.
+    let mut pcap = Vec::new();
+    for word in [0xA1B2_3C4Du32, 0x0004_0002, 0, 0, 65_535, 197] {
+        pcap.extend(word.to_le_bytes());
+    }
+    let mut put = |secs: u32, kind: u8, packet: &[u8]| {
+        let len = packet.len() as u32 + 16;
+        for word in [secs, 0, len, len] {
+            pcap.extend(word.to_le_bytes());
+        }
+        pcap.extend([0; 8]);
+        pcap.extend([kind, 0, 0, 0, 0, 0, 0, 0]);
+        pcap.extend(packet);
+    };
+    let mut secs = 100;
+    for (at, kind) in blocks(&recorded) {
+        // Packets of the first interface, behind the 20 bytes of link type 252's tags.
+        if kind == 6 && recorded[at + 8] == 0 {
+            put(secs, 21, &recorded[at + 28 + 20..at + 28 + 310]);
+            secs += 1;
+        }
+    }
+    // Ethernet in ERF; a packet cut short; an RC packet (opcode 4).
+    put(secs, 2, &[0; 60]);
+    put(secs, 21, &[0, 2, 0, 1, 0, 72, 0, 2, 0x64, 0]);
+    let mut rc = vec![0, 2, 0, 1, 0, 72, 0, 2, 4];
+    rc.resize(300, 0);
+    put(secs, 21, &rc);
+
+    let (back, reader) = read(&pcap);
+    assert_eq!(reader.problems().list(), &[]);
+    let stats = reader.stats();
+    assert_eq!(
+        (stats.mads, stats.other, stats.cut, stats.guessed),
+        (8, 2, 1, 4)
+    );
+    let mads = |events: &[Event]| -> Vec<Mad> {
+        let mads = events.iter().filter_map(|e| match &e.what {
+            What::Sent(s) => Some(s.mad.clone()),
+            What::Received(r) => Some(r.mad.clone()),
+            _ => None,
+        });
+        mads.collect()
+    };
+    assert_eq!(mads(&back), mads(&script.events));
+    // One a second, from the first packet on: seven seconds passed.
+    let ticks = back.iter().filter(|e| e.what == What::Tick).count();
+    assert_eq!(ticks, 7);
+    let numbers: Vec<u64> = back.iter().map(|e| e.seq).collect();
+    assert_eq!(numbers, (0..back.len() as u64).collect::<Vec<_>>());
+}

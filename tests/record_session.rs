@@ -138,7 +138,7 @@ fn bytes_a_mad(load: f64) -> f64 {
 
 #[test]
 fn recordings_are_small() {
-    // Measured: 10 and 26. What a busy fabric has beyond a quiet one are its counters: some 40
+    // Measured: 14 and 26. What a busy fabric has beyond a quiet one are its counters: some 40
     // bytes of each reply that nothing foretells.
     let (quiet, busy) = (bytes_a_mad(0.0), bytes_a_mad(0.35));
     assert!(quiet < 15.0, "{quiet:.1} bytes a MAD");

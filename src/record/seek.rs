@@ -4,7 +4,6 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use super::block::SHB;
 use super::frame::{Payload, payload};
 use super::reader::{Problems, Reader};
 use super::zst::{self, IndexMark};
@@ -131,34 +130,4 @@ impl Seeker {
     pub fn point_before(&self, wall: u64) -> Option<SeekPoint> {
         self.points.iter().rev().find(|p| p.wall <= wall).copied()
     }
-}
-
-/// How much of a file's end is looked at.
-const TAIL: u64 = 1 << 20;
-
-/// Wall time of a recording's last packet, as packets count it, found from its end; `None` where
-/// that cannot tell: in another program's file.
-///
-/// # Errors
-/// The file cannot be read.
-pub fn last_wall(path: &Path) -> io::Result<Option<u64>> {
-    let mut file = File::open(path)?;
-    let mut magic = Vec::new();
-    (&mut file).take(4).read_to_end(&mut magic)?;
-    if magic == zst::MAGIC {
-        let frames = zst::index(&mut file)?;
-        return Ok(frames.and_then(|f| f.iter().map(|f| f.entry.to).max()));
-    }
-    if magic != SHB.to_le_bytes() {
-        return Ok(None);
-    }
-    let len = file.seek(SeekFrom::End(0))?;
-    file.seek(SeekFrom::Start(len.saturating_sub(TAIL)))?;
-    let mut last = None;
-    super::reader::each_packet_from(file, |packet| {
-        if !packet.keyframe {
-            last = last.max(Some(packet.nanos));
-        }
-    });
-    Ok(last)
 }

@@ -203,15 +203,3 @@ pub(super) fn each_packet(
         }
     }
 }
-
-/// Shows every packet of a recording from somewhere in its midst on.
-pub(super) fn each_packet_from(input: impl Read, mut each: impl FnMut(&Packet<'_>)) {
-    // That it begins within a block is nobody's problem.
-    let mut problems = Problems::default();
-    let mut source = Source::resume(input, 0);
-    while let Some(item) = source.next(&mut problems) {
-        if let Item::Packet(packet) = item {
-            each(&packet);
-        }
-    }
-}

@@ -113,9 +113,17 @@ impl Player {
         let soon = now + TELL;
         match wait {
             Wait::Until(at) => Wait::Until(at.min(soon)),
-            Wait::Command if self.deferred.is_some() => Wait::Until(soon),
+            Wait::Command if self.deferred.is_some() || self.is_scanned_still() => {
+                Wait::Until(soon)
+            }
             wait => wait,
         }
+    }
+
+    /// The end and the marks are still being looked for: a replay that stands still must tell
+    /// them, too, once they are found.
+    fn is_scanned_still(&self) -> bool {
+        self.tape.can_rewind() && !lock(&self.index).is_complete()
     }
 
     fn collect(
