@@ -607,7 +607,7 @@ impl<F: Facts> App<F> {
                 let room = match area.height {
                     0..=5 => 0,
                     6..=9 => 1,
-                    h => (h / 3).min(12),
+                    h => (h / 4).clamp(3, 10),
                 };
                 let mut flying = facts.in_flight(at);
                 let top = inset(rest.top(room));

@@ -399,8 +399,15 @@ impl TableState {
         if area.is_empty() {
             return;
         }
-        let places = place(columns, &self.wants, area.width);
-        self.heading(area, buf, columns, &places, look);
+        // The first column is left blank, in line with everything around the table.
+        let inner = Rect {
+            x: area.x + 1,
+            width: area.width - 1,
+            ..area
+        };
+        let places = place(columns, &self.wants, inner.width);
+        buf.set_style(Rect { height: 1, ..area }, look.style(Role::Head));
+        self.heading(inner, buf, columns, &places, look);
         self.page = usize::from(area.height - 1);
         let last_top = self.shown.len().saturating_sub(self.page);
         self.top = self
@@ -440,7 +447,7 @@ impl TableState {
                     row,
                     &mut Cell {
                         buf,
-                        x: area.x + x,
+                        x: inner.x + x,
                         y,
                         width: w,
                         right: column.right,
@@ -461,8 +468,6 @@ impl TableState {
         places: &[Option<(u16, u16)>],
         look: &Look,
     ) {
-        let line = Rect { height: 1, ..area };
-        buf.set_style(line, look.style(Role::Head));
         let mut arrowed = String::new();
         for (i, (column, place)) in columns.iter().zip(places).enumerate() {
             let Some((x, w)) = *place else { continue };
@@ -496,25 +501,33 @@ impl TableState {
 /// Where each column stands in `room` columns, one apart: (offset, width) or nowhere.
 fn place<R>(columns: &[Column<R>], wants: &[u16], room: u16) -> Vec<Option<(u16, u16)>> {
     let mut by_rank: Vec<usize> = (0..columns.len()).collect();
-    by_rank.sort_by_key(|&i| columns.get(i).map(|c| c.rank));
+    let rank = |i: &usize| columns.get(*i).map(|c| c.rank);
+    by_rank.sort_by_key(rank);
     let mut widths: Vec<Option<u16>> = vec![None; columns.len()];
     let mut used = 0u16;
-    for &i in &by_rank {
-        let (Some(c), Some(slot)) = (columns.get(i), widths.get_mut(i)) else {
-            continue;
-        };
-        let gap = u16::from(used > 0);
-        let next = used.saturating_add(gap).saturating_add(c.min);
-        if next <= room {
-            *slot = Some(c.min);
-            used = next;
-        } else {
+    // Columns of one rank belong together: all of them are shown, or none.
+    for group in by_rank.chunk_by(|a, b| rank(a) == rank(b)) {
+        let mut next = used;
+        for &i in group {
+            let gap = u16::from(next > 0);
+            let min = columns.get(i).map_or(0, |c| c.min);
+            next = next.saturating_add(gap).saturating_add(min);
+        }
+        if next > room {
             // What ranks behind does not jump the queue: the room is better used by names.
-            if used == 0 {
+            if used == 0
+                && let Some(slot) = group.first().and_then(|&i| widths.get_mut(i))
+            {
                 *slot = Some(room);
                 used = room;
             }
             break;
+        }
+        used = next;
+        for &i in group {
+            if let (Some(c), Some(slot)) = (columns.get(i), widths.get_mut(i)) {
+                *slot = Some(c.min);
+            }
         }
     }
     // What is left goes one by one to those that want more, the important ones first.
@@ -636,10 +649,10 @@ mod tests {
     fn show(state: &mut TableState, rows: &[R], revision: u64, h: u16) -> Vec<String> {
         let columns = columns();
         state.update(rows, &columns, revision, "", key, |_| true, &LOOK);
-        let mut buf = Buffer::empty(Rect::new(0, 0, 10, h));
+        let mut buf = Buffer::empty(Rect::new(0, 0, 11, h));
         state.draw(buf.area, &mut buf, rows, &columns, &LOOK, "none");
         (0..h)
-            .map(|y| (0..10).map(|x| buf[(x, y)].symbol()).collect::<String>())
+            .map(|y| (1..11).map(|x| buf[(x, y)].symbol()).collect::<String>())
             .map(|l| l.trim_end().to_owned())
             .collect()
     }

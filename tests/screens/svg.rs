@@ -62,7 +62,7 @@ pub fn svg(buf: &Buffer, title: &str) -> String {
     let mut out = String::new();
     let _ = writeln!(
         out,
-        r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {w:.1} {h:.1}" width="{w:.0}" font-family="'DejaVu Sans Mono', Menlo, Consolas, monospace" font-size="14" xml:space="preserve">
+        r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {w:.1} {h:.1}" width="{w:.0}" font-family="'DejaVu Sans Mono', Menlo, Consolas, monospace" font-size="14" shape-rendering="crispEdges" xml:space="preserve">
 <title>{}</title>
 <rect width="{w:.1}" height="{h:.1}" rx="8" fill="{BG}"/>"#,
         escape(title)

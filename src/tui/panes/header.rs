@@ -6,7 +6,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-use super::{pad_left, state_word};
+use super::{pad, pad_left, state_word};
 use crate::event::SweepKind;
 use crate::model::Num;
 use crate::model::view::{HeaderView, SweepView};
@@ -49,12 +49,14 @@ pub fn draw(area: Rect, buf: &mut Buffer, h: &HeaderView<'_>, around: &Around<'_
     if area.is_empty() {
         return;
     }
+    // In line with the title's first word.
     let line = |y: u16| Rect {
+        x: area.x + 1,
         y: area.y + y,
+        width: area.width - 1,
         height: 1,
-        ..area
     };
-    title(line(0), buf, h, around, look);
+    title(Rect { height: 1, ..area }, buf, h, around, look);
     match area.height {
         0 | 1 => {}
         2 => {
@@ -267,10 +269,7 @@ fn mads(h: &HeaderView<'_>, look: &Look) -> Vec<Fact> {
     vec![
         (
             10,
-            vec![
-                plain(pad_left(&rate(h.mads_per_s), 5, look)),
-                label(" MAD/s"),
-            ],
+            vec![label("MAD/s "), plain(pad(&rate(h.mads_per_s), 5, look))],
         ),
         (
             10,

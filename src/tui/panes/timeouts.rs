@@ -105,9 +105,9 @@ pub fn columns<'m>() -> Vec<Column<DestinationRow<'m>>> {
             want: None,
         },
         Column {
-            title: "Flying",
-            min: 6,
-            max: 6,
+            title: "In flight",
+            min: 9,
+            max: 9,
             right: true,
             rank: 10,
             descending: true,
