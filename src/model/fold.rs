@@ -29,7 +29,7 @@ fn status_words(status: Status, class: MgmtClass) -> Cow<'static, str> {
 }
 
 /// SMInfo is asked of whoever holds the SM's LID, known or not.
-fn is_sm_question(request: &Request) -> bool {
+pub(super) fn is_sm_question(request: &Request) -> bool {
     request.attribute == SmInfo::ID
         && request.path.is_none()
         && MgmtClass::new(request.class).is_smp()
@@ -99,14 +99,17 @@ impl Model {
                 self.pending.clear();
                 self.smps_out = 0;
                 self.gmps_out = 0;
+                self.judge_device(at, true);
                 true
             }
             What::DeviceBack => {
+                self.judge_device(at, false);
                 self.gone = None;
                 self.say(at, Kind::Device, Severity::Info, "device back");
                 true
             }
             What::Known(known) => self.known(known),
+            What::Ledger(ledger) => self.take_ledger(at, ledger),
             What::ClockStep { wall } => {
                 self.wall = (at, *wall);
                 self.say(at, Kind::Session, Severity::Info, "wall clock was set");
@@ -142,6 +145,7 @@ impl Model {
                     Some(n) => format!("{}: {}", n.name, clean(text)),
                     None => clean(text),
                 };
+                self.judge_note(at, *severity, *node, &text);
                 self.log.add(at, Kind::Note, *severity, about, text);
                 true
             }
@@ -151,7 +155,7 @@ impl Model {
                 true
             }
         };
-        self.revision += u64::from(shown);
+        self.revision += u64::from(shown | self.alerts.take_changed());
     }
 
     pub(super) fn say(
@@ -183,7 +187,7 @@ impl Model {
     /// A session that was read from its first event needs no keyframes.
     fn follow_join(&mut self, what: &What) {
         match (what, self.join) {
-            (What::Known(_), Join::Joining) => self.join = Join::Reading,
+            (What::Known(_) | What::Ledger(_), Join::Joining) => self.join = Join::Reading,
             (What::Opened(_), Join::Joining) if self.next_seq == Some(1) => {
                 self.join = Join::Current;
             }
@@ -205,7 +209,13 @@ impl Model {
 
     fn use_settings(&mut self, settings: &Settings) {
         let renamed = self.settings.names != settings.names;
+        let limits = self.settings.thresholds != settings.thresholds;
         self.settings = settings.clone();
+        if limits {
+            self.alerts.use_thresholds(&settings.thresholds);
+        } else {
+            self.alerts.limits.ensure();
+        }
         if renamed {
             self.names.set_map(&settings.names);
             let all: Vec<_> = self.topology.nodes().map(|n| n.id).collect();
@@ -226,16 +236,7 @@ impl Model {
             return true;
         }
         let request = Request::of(&sent.mad, sent.addr.lid, sent.target);
-        let (slot, who) = if class == MgmtClass::SubnAdm {
-            (Slot::Sa, None)
-        } else if is_sm_question(&request) {
-            (Slot::Sm, None)
-        } else if let Some(node) = sent.target.node {
-            (Slot::Node(self.slot_of(node)), None)
-        } else {
-            let who = self.unexplored_name(sent.target.via);
-            (Slot::Unexplored(sent.target.via), Some(who.into()))
-        };
+        let (slot, who) = self.slot_for(&request);
         // Whom an unexplored target's requests count for is known when it answers, or does not.
         if let Some(dest) = self.destination(slot) {
             dest.count_sent(sent.attempt, sent.addr.lid);
@@ -257,7 +258,7 @@ impl Model {
         true
     }
 
-    fn out(&mut self, class: MgmtClass) -> &mut usize {
+    pub(super) fn out(&mut self, class: MgmtClass) -> &mut usize {
         if class.is_smp() {
             &mut self.smps_out
         } else {
@@ -265,7 +266,7 @@ impl Model {
         }
     }
 
-    fn no_longer_out(&mut self, class: u8) {
+    pub(super) fn no_longer_out(&mut self, class: u8) {
         let out = self.out(MgmtClass::new(class));
         *out = out.saturating_sub(1);
     }
@@ -331,7 +332,7 @@ impl Model {
             (slot, _) => slot,
         };
         let (code, attribute) = (class.code(), pending.request.attribute);
-        let took = at.since(pending.at);
+        let took = (!self.lean).then(|| at.since(pending.at));
         let failure = failure.map(|(kind, detail)| Failure {
             kind,
             detail,
@@ -348,6 +349,7 @@ impl Model {
         self.count_done(class.is_smp());
         match class {
             MgmtClass::Perf => self.perf_reply(at, pending, mad),
+            MgmtClass::SubnAdm => self.judge_sa_answer(at),
             _ if class.is_smp() && attribute == SmInfo::ID => {
                 self.sm_info(at, pending, mad);
             }
@@ -405,6 +407,7 @@ impl Model {
     /// A request failed for good. A node is told of by its back-off; the SA and whoever is at
     /// the end of a link here.
     fn gave_up(&mut self, at: Stamp, pending: &Pending) {
+        self.judge_silence(at, pending.slot);
         match pending.slot {
             Slot::Sa => {
                 let what =
@@ -553,6 +556,7 @@ impl Model {
             }
             _ => return true,
         };
+        self.judge_answering(at, b.node, b.until.is_none());
         let about = Some(b.node.port(0));
         self.log.add(at, Kind::Timeout, severity, about, text);
         true
@@ -579,6 +583,7 @@ impl Model {
             tell("LID", old.lid.to_string(), port.lid.to_string());
             tell("SM LID", old.sm_lid.to_string(), port.sm_lid.to_string());
         }
+        self.judge_local(at, port);
         self.local = Some(Box::new(port.clone()));
         true
     }
@@ -601,6 +606,7 @@ impl Model {
             };
         }
         self.forget_lost(at);
+        self.judge_due(at);
         self.announce_all();
         if self.size.is_none() {
             self.size = Some(self.count_size());

@@ -51,6 +51,7 @@ impl Model {
         // Half-way between question and answer: see `counters`.
         let middle = Stamp(pending.at.0 + at.since(pending.at).as_nanos() as u64 / 2);
         let interval = self.interval();
+        let lean = self.lean;
         let Some(node) = self.nodes.get_mut(slot as usize) else {
             return;
         };
@@ -93,6 +94,7 @@ impl Model {
         };
         if outcome.data
             && outcome.taken
+            && !lean
             && let Some(counters) = &port.counters
         {
             let limit = interval.saturating_mul(2);
@@ -117,6 +119,7 @@ impl Model {
                 history.push(middle, sample);
             }
         }
+        self.judge_counters(at, key, &outcome);
         if let Some((counter, from, to)) = outcome.reset {
             let text = format!(
                 "{}: counters were reset ({} {from} -> {to})",
