@@ -100,7 +100,12 @@ pub enum What {
         /// What, in words.
         text: Box<str>,
     },
-    /// Events were lost on their way here: the gap in `seq` says which.
+    /// The recording of the session stopped before its end: the disk is full, or its like.
+    RecordingStopped {
+        /// Why, in one sentence.
+        why: Box<str>,
+    },
+    /// Events were lost on their way here: those before the one whose number this has, too.
     Dropped {
         /// How many.
         count: u64,

@@ -22,6 +22,11 @@ const UNSOLICITED: u32 = 1_000;
 /// The same while the consumer is behind.
 const UNSOLICITED_HELD: u32 = 10;
 
+/// How long what is on its way may still come in once the end was asked for.
+const LINGER: Duration = Duration::from_millis(200);
+/// How long the SA may take to withdraw the subscription then.
+const WITHDRAW: Duration = Duration::from_secs(1);
+
 /// What a driver tells the core.
 #[derive(Clone, Debug)]
 #[allow(clippy::large_enum_variant)] // MADs are the common case and live inline on purpose
@@ -135,6 +140,8 @@ pub struct Core {
     unsolicited: u32,
     folded: u32,
     closing: Option<Stamp>,
+    /// Until then the end waits for whatever is on its way; after it, only for the subscription.
+    lingers: Stamp,
     finished: bool,
 }
 
@@ -174,6 +181,7 @@ impl Core {
             unsolicited: 0,
             folded: 0,
             closing: None,
+            lingers: Stamp::ZERO,
             finished: false,
             config,
             source,
@@ -271,6 +279,11 @@ impl Core {
         };
         sooner(self.table.deadline());
         sooner(self.closing);
+        sooner(
+            self.closing
+                .and(Some(self.lingers))
+                .filter(|at| *at > self.now),
+        );
         if self.gone.is_some() {
             sooner(self.next_reopen);
             return Some(at);
@@ -526,6 +539,9 @@ impl Core {
             }
             Command::Mark(text) => self.emit(What::Mark { text: text.into() }),
             Command::Act(text) => self.emit(What::Act { text: text.into() }),
+            Command::RecordingStopped(why) => {
+                self.emit(What::RecordingStopped { why: why.into() });
+            }
             Command::Quit => self.quit(),
         }
     }
@@ -545,8 +561,10 @@ impl Core {
             node.forget_waiting();
         }
         self.parked = 0;
-        self.closing = Some(self.now + self.timeout() + Duration::from_millis(500));
+        self.lingers = self.now + LINGER;
+        self.closing = Some(self.now + WITHDRAW);
         if self.gone.is_none() && self.sa.subscribed {
+            self.sa.withdrawing = true;
             let job = Job::new(Ask::Inform(false), Who::Sm).attempts(1).urgent();
             self.share(Lane::Gmp).push(job);
         }
@@ -557,7 +575,9 @@ impl Core {
         let idle = self.table.is_empty()
             && self.unconfirmed.is_none()
             && self.shares.iter().all(|share| share.waiting() == 0);
-        if idle || self.now >= by || self.gone.is_some() {
+        // Hosts that are dead must not hold up the end.
+        let lingered = self.now >= self.lingers && !self.sa.withdrawing;
+        if idle || lingered || self.now >= by || self.gone.is_some() {
             self.emit(What::Closed {
                 why: "asked to quit".into(),
             });

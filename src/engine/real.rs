@@ -58,6 +58,19 @@ impl Handle {
         self.thread.is_finished()
     }
 
+    /// Waits for the engine's end, but no longer than `patience`: a driver that blocks must not
+    /// hold up the program. `None` if it has not ended by then.
+    pub fn join_within(self, patience: Duration) -> Option<Result<(), String>> {
+        let until = Instant::now() + patience;
+        while !self.thread.is_finished() {
+            if Instant::now() >= until {
+                return None;
+            }
+            std::thread::sleep(BEHIND);
+        }
+        Some(self.join())
+    }
+
     /// Waits for the engine's end.
     ///
     /// # Errors

@@ -37,6 +37,8 @@ pub(super) struct Sa {
     asking_path: bool,
     asking_table: bool,
     pub(super) subscribed: bool,
+    /// The subscription is being withdrawn.
+    pub(super) withdrawing: bool,
     /// The last refusal was said.
     complained: bool,
     /// Destinations whose SL is to be asked.

@@ -45,7 +45,7 @@ impl Core {
     /// New requests of this lane may leave, rate apart.
     pub(super) fn can_ask(&self, lane: Lane) -> bool {
         !self.is_gone()
-            && !self.is_held()
+            && (!self.is_held() || self.is_closing())
             && self.share_ref(lane).has_room()
             && self.table.len() < usize::from(MAX_IN_FLIGHT)
     }

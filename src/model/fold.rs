@@ -127,6 +127,12 @@ impl Model {
                 self.say(at, Kind::Operator, Severity::Warning, text);
                 true
             }
+            What::RecordingStopped { why } => {
+                let why = clean(why);
+                self.say(at, Kind::Recording, Severity::Critical, why.clone());
+                self.unrecorded = Some(why.into());
+                true
+            }
             What::Dropped { count } => {
                 let text = format!("{count} events were lost on their way here");
                 self.say(at, Kind::Dropped, Severity::Warning, text);

@@ -39,6 +39,8 @@ pub struct HeaderView<'m> {
     pub smp_rate: (Num<f64>, u32),
     /// GMP rate in the last second and its limit (0 = none).
     pub gmp_rate: (Num<f64>, u32),
+    /// The recording of this session stopped before its end: why.
+    pub unrecorded: Option<&'m str>,
     /// Events lost on the way here.
     pub dropped: u64,
     /// Bytes that came in and were no MAD.

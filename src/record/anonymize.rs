@@ -113,7 +113,9 @@ impl Anonymizer {
                 }
                 *text = self.text(text).into();
             }
-            What::DeviceGone { why } | What::Closed { why } => *why = self.text(why).into(),
+            What::DeviceGone { why } | What::RecordingStopped { why } | What::Closed { why } => {
+                *why = self.text(why).into()
+            }
             What::Agent(_)
             | What::DeviceBack
             | What::Pace(_)
