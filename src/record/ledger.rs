@@ -65,6 +65,7 @@ pub struct Ledger {
     agents: BTreeMap<Agent, Event>,
     local: Option<Event>,
     gone: Option<Event>,
+    stopped: Option<Event>,
     pace: Option<Event>,
     back_offs: BTreeMap<NodeId, Event>,
     sweeps: BTreeMap<SweepKind, (Event, Option<Event>)>,
@@ -188,6 +189,7 @@ impl Ledger {
             What::LocalPort(_) => self.local = Some(event.clone()),
             What::DeviceGone { .. } => self.gone = Some(event.clone()),
             What::DeviceBack => self.gone = None,
+            What::RecordingStopped { .. } => self.stopped = Some(event.clone()),
             What::Pace(_) => self.pace = Some(event.clone()),
             What::BackOff(b) if b.failures == 0 => {
                 self.back_offs.remove(&b.node);
@@ -227,7 +229,11 @@ impl Ledger {
             .into_iter()
             .flatten()
             .chain(self.agents.values())
-            .chain([&self.local, &self.gone].into_iter().flatten())
+            .chain(
+                [&self.local, &self.gone, &self.stopped]
+                    .into_iter()
+                    .flatten(),
+            )
             .chain(self.sweeps.values().map(|(began, _)| began))
             .map(number)
             .collect();
