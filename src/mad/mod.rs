@@ -34,6 +34,7 @@
 
 pub mod attr;
 mod build;
+mod clean;
 mod common;
 pub mod details;
 mod field;
@@ -55,9 +56,10 @@ mod sums;
 mod values;
 
 pub use attr::{Attribute, AttributeInfo, Family};
+pub use clean::{clean, clean_str, text};
 pub use common::*;
 pub(crate) use field::Show;
-pub use field::{Field, FieldValue, Fields, Value, text};
+pub use field::{Field, FieldValue, Fields, Value};
 pub use gid::Gid;
 pub use header::{HEADER_LEN, MAD_LEN, MAX_HOPS, Mad, MadView, data_offset};
 pub use perf::*;
