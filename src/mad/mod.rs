@@ -36,6 +36,7 @@ pub mod attr;
 mod build;
 mod clean;
 mod common;
+pub mod details;
 mod field;
 #[cfg(test)]
 mod foreign;
@@ -51,6 +52,7 @@ mod sa;
 pub mod secrets;
 mod smp;
 mod status;
+mod sums;
 mod values;
 
 pub use attr::{Attribute, AttributeInfo, Family};
@@ -65,6 +67,7 @@ pub use port_info::*;
 pub use sa::*;
 pub use smp::*;
 pub use status::{SaStatus, Status, StatusCode, StatusWords};
+pub use sums::ErrorCounts;
 pub use values::*;
 
 /// Bytes that are not what they should be.
