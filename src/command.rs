@@ -3,6 +3,7 @@
 //! This room is vocabulary only: it must never do anything.
 
 use crate::event::Settings;
+use crate::fabric::PortKey;
 
 /// A request to the engine.
 #[derive(Clone, Debug)]
@@ -11,6 +12,9 @@ pub enum Command {
     Rediscover,
     /// Read all counters now.
     ReadCounters,
+    /// Somebody looks at this port: read its optional counters and its other end's, as far as
+    /// they have any, each interval. `None`: nobody looks at one any more.
+    Focus(Option<PortKey>),
     /// Use other settings from here on.
     Settings(Box<Settings>),
     /// Put a bookmark into the stream.

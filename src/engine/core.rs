@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::Config;
 use super::budget::Share;
+use super::focus::Focus;
 use super::job::{Ask, Job, Lane, Who};
 use super::nodes::{Back, NodeState};
 use super::sa::Sa;
@@ -126,6 +127,8 @@ pub struct Core {
     /// Ports seen in a passing state, to be looked at again, and how often they were.
     pub(super) rechecks: BTreeMap<(Stamp, PortKey), u8>,
     pub(super) sa: Sa,
+    /// The port that somebody looks at.
+    pub(super) focus: Option<Focus>,
 
     agents: BTreeMap<Agent, AgentReport>,
     /// The local port as last read, and as an event said it is.
@@ -170,6 +173,7 @@ impl Core {
             rereads: BTreeSet::new(),
             rechecks: BTreeMap::new(),
             sa: Sa::default(),
+            focus: None,
             agents: BTreeMap::new(),
             read: None,
             local: None,
@@ -305,6 +309,7 @@ impl Core {
             sooner(self.rereads.first().map(|(at, _)| *at));
             sooner(self.rechecks.first_key_value().map(|((at, _), _)| *at));
             sooner(self.sa_deadline());
+            sooner(self.focus.as_ref().map(|f| f.next));
         }
         Some(at)
     }
@@ -520,6 +525,9 @@ impl Core {
         self.parked = 0;
         self.loops.abort();
         self.sa.drop_requests();
+        if let Some(focus) = &mut self.focus {
+            focus.open = 0;
+        }
         for node in self.nodes.values_mut() {
             node.drop_requests();
         }
@@ -529,6 +537,7 @@ impl Core {
         match command {
             Command::Rediscover => self.loops.discover_at(self.now),
             Command::ReadCounters => self.loops.count_at(self.now),
+            Command::Focus(port) => self.focus_on(port),
             Command::Settings(settings) => {
                 self.loops.set(&settings, self.now);
                 self.share(Lane::Smp).set(settings.smp);
@@ -620,6 +629,7 @@ impl Core {
             self.run_loops();
             self.run_probes();
             self.run_rereads();
+            self.run_focus();
             self.run_sa();
         }
     }

@@ -35,6 +35,12 @@ pub(super) enum Ask {
     PerfCaps,
     Counters(u8),
     CountersExt(u8),
+    /// PortCounters summed over all ports of a node.
+    AllPorts,
+    /// PortExtendedSpeedsCounters, for what FEC repairs.
+    Speeds(u8),
+    /// An optional attribute of performance management, for the port that is looked at.
+    Detail(u16, u8),
     /// PortSamplesControl, for the tick of XmitWait.
     Tick(u8),
     /// Set(InformInfo): subscribe, or withdraw.
@@ -62,7 +68,15 @@ impl Ask {
     /// A node that does not answer this may still be well: some agents stay silent instead of
     /// saying "unsupported".
     pub(super) const fn optional(self) -> bool {
-        matches!(self, Ask::Fdr10(_) | Ask::Fec(_) | Ask::Tick(_))
+        matches!(
+            self,
+            Ask::Fdr10(_)
+                | Ask::Fec(_)
+                | Ask::Tick(_)
+                | Ask::AllPorts
+                | Ask::Speeds(_)
+                | Ask::Detail(..)
+        )
     }
 }
 

@@ -10,8 +10,10 @@
 //!
 //! This room must never do I/O, read a clock, take a lock, or hold a randomly ordered map.
 
+pub mod ber;
 pub mod counters;
 mod detail;
+mod fec;
 mod fixed;
 mod fold;
 mod history;
@@ -20,6 +22,7 @@ pub mod log;
 mod names;
 mod notices;
 mod num;
+mod optional;
 mod perf;
 mod state;
 mod subnet;
@@ -29,6 +32,7 @@ mod views;
 #[cfg(test)]
 pub(crate) mod tests;
 
+pub use ber::Ber;
 pub use counters::Counter;
 pub use num::Num;
 
@@ -97,6 +101,9 @@ pub struct Model {
     agents: Vec<AgentReport>,
     sms: BTreeMap<u64, Sm>,
     master: Option<u64>,
+
+    /// Optional counters of ports that somebody looked at.
+    details: optional::Details,
 
     pending: FixedMap<u32, Pending>,
     smps_out: usize,
