@@ -2,7 +2,7 @@
 //!
 //! This room is vocabulary only: it must never do anything.
 
-use crate::event::Settings;
+use crate::event::{Settings, Topic};
 
 /// A request to the engine.
 #[derive(Clone, Debug)]
@@ -11,6 +11,8 @@ pub enum Command {
     Rediscover,
     /// Read all counters now.
     ReadCounters,
+    /// Read what no sweep asks for.
+    Read(Topic),
     /// Use other settings from here on.
     Settings(Box<Settings>),
     /// Put a bookmark into the stream.

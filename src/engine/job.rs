@@ -4,6 +4,7 @@
 //! topology knows by then.
 
 use crate::event::SweepKind;
+use crate::fabric::sa::SaTable;
 use crate::fabric::{NodeId, PortKey};
 
 /// The two kinds of MADs that have a budget each.
@@ -41,8 +42,12 @@ pub(super) enum Ask {
     Inform(bool),
     /// PathRecord to a node, for its SL.
     Path(NodeId),
-    /// GetTable(NodeRecord).
-    NodeTable,
+    /// A whole table of the SA.
+    Table(SaTable),
+    /// SMInfo of a port of a node, by its LID.
+    SmInfoAt(u8),
+    /// A block of a linear forwarding table.
+    Lft(u16),
 }
 
 impl Ask {
@@ -54,7 +59,9 @@ impl Ask {
             | Ask::PortInfo(_)
             | Ask::Fdr10(_)
             | Ask::Fec(_)
-            | Ask::SmInfo => Lane::Smp,
+            | Ask::SmInfo
+            | Ask::SmInfoAt(_)
+            | Ask::Lft(_) => Lane::Smp,
             _ => Lane::Gmp,
         }
     }
@@ -62,7 +69,10 @@ impl Ask {
     /// A node that does not answer this may still be well: some agents stay silent instead of
     /// saying "unsupported".
     pub(super) const fn optional(self) -> bool {
-        matches!(self, Ask::Fdr10(_) | Ask::Fec(_) | Ask::Tick(_))
+        matches!(
+            self,
+            Ask::Fdr10(_) | Ask::Fec(_) | Ask::Tick(_) | Ask::SmInfoAt(_)
+        )
     }
 }
 

@@ -12,6 +12,7 @@
 
 pub mod counters;
 mod detail;
+mod find;
 mod fixed;
 mod fold;
 mod history;
@@ -21,6 +22,9 @@ mod names;
 mod notices;
 mod num;
 mod perf;
+mod routes;
+mod sa;
+mod sms;
 mod state;
 mod subnet;
 pub mod view;
@@ -30,12 +34,14 @@ mod views;
 pub(crate) mod tests;
 
 pub use counters::Counter;
+pub use find::Place;
 pub use num::Num;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use crate::event::{Opened, Pace, Settings};
+use crate::event::{Opened, Pace, Settings, Topic};
+use crate::fabric::routes::Tables;
 use crate::fabric::{NodeId, PortKey, Topology};
 use crate::port::{AgentReport, LocalPort, Stamp};
 use fixed::FixedMap;
@@ -96,6 +102,10 @@ pub struct Model {
     agents: Vec<AgentReport>,
     sms: BTreeMap<u64, Sm>,
     master: Option<u64>,
+    tables: Tables,
+    records: sa::Records,
+    /// What is being read on demand.
+    readings: BTreeSet<Topic>,
 
     pending: FixedMap<u32, Pending>,
     smps_out: usize,

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::event::{Batch, Event, Known, SweepKind, What};
 use crate::fabric::{NodeId, PortKey, Request, Target, Topology};
-use crate::mad::{Mad, MgmtClass};
+use crate::mad::{Mad, Method, MgmtClass};
 use crate::port::{Address, Agent, Stamp};
 
 /// Requests on their way that are remembered; what is beyond was never answered.
@@ -107,7 +107,8 @@ impl Ledger {
         let Some(pending) = self.pending.remove(&tid) else {
             return;
         };
-        if !reply.status().is_ok() {
+        // A table that the SA refuses is known to be refused.
+        if !reply.status().is_ok() && reply.class() != MgmtClass::SubnAdm {
             return;
         }
         self.topology.learn(&pending.request, reply);
@@ -155,7 +156,8 @@ impl Ledger {
     pub fn observe(&mut self, event: &Event) {
         match &event.what {
             What::Sent(sent) if sent.attempt > 0 => {
-                if sent.mad.class() == MgmtClass::SubnAdm {
+                // Of the SA only whole tables are worth remembering: one answer each.
+                if sent.mad.class() == MgmtClass::SubnAdm && sent.mad.method() != Method::GetTable {
                     return;
                 }
                 if self.pending.len() >= MAX_PENDING {
