@@ -3,6 +3,7 @@
 //! This room is vocabulary only: it must never do anything.
 
 use crate::event::{Settings, Topic};
+use crate::fabric::PortKey;
 
 /// A request to the engine.
 #[derive(Clone, Debug)]
@@ -13,6 +14,9 @@ pub enum Command {
     ReadCounters,
     /// Read what no sweep asks for.
     Read(Topic),
+    /// Somebody looks at this port: read its optional counters and its other end's, as far as
+    /// they have any, each interval. `None`: nobody looks at one any more.
+    Focus(Option<PortKey>),
     /// Use other settings from here on.
     Settings(Box<Settings>),
     /// Put a bookmark into the stream.

@@ -16,6 +16,9 @@ use crate::fabric::{Lid, NodeId, PortKey, Target};
 use crate::mad::Mad;
 use crate::port::{Address, AgentReport, LocalPort, Source, Stamp};
 
+/// In one of so many counter sweeps a port is asked what its FEC repaired.
+pub const FEC_EVERY: u32 = 6;
+
 /// One thing that happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {

@@ -77,6 +77,11 @@ impl Core {
         {
             self.perf_caps_over(id, done);
         }
+        match (job.ask, job.node()) {
+            (Ask::AllPorts, Some(id)) => self.sums_over(id),
+            (Ask::Detail(..), _) => self.focus_answered(),
+            _ => {}
+        }
         self.count(job.run, done);
     }
 }

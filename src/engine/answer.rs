@@ -8,11 +8,18 @@ use super::nodes::{Pma, Redirect};
 use super::table::Pending;
 use crate::event::{Malformed, Received, What};
 use crate::fabric::Changes;
-use crate::mad::{Attribute, ClassPortInfo, Mad, MgmtClass};
+use crate::mad::{Attribute, ClassPortInfo, Mad, MgmtClass, StatusCode};
 use crate::port::{Address, Arrival};
 
 /// How often "busy" is taken for an answer before the request counts as failed.
 const BUSY_MOST: u8 = 10;
+
+fn is_unsupported(mad: &Mad) -> bool {
+    matches!(
+        mad.status().code(),
+        StatusCode::UnsupportedMethod | StatusCode::UnsupportedAttribute
+    )
+}
 
 impl Core {
     pub(super) fn arrival(&mut self, arrival: Arrival) {
@@ -147,6 +154,11 @@ impl Core {
                     caps2: info.map(|i| i.cap_mask2()).unwrap_or_default(),
                 };
                 node.resp_time = info.map(|i| i.resp_time_value());
+            }
+            (Ask::AllPorts, Who::Node(id)) => self.sum_read(id, mad),
+            (Ask::Counters(port), Who::Node(id)) => self.errors_read(job, id, port, mad),
+            (Ask::Speeds(_) | Ask::Detail(..), Who::Node(id)) if is_unsupported(mad) => {
+                self.refused(id, job.ask);
             }
             (Ask::Inform(subscribe), _) => self.informed(subscribe, mad),
             (Ask::Path(id), _) => self.path_told(id, mad),

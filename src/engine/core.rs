@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::Config;
 use super::budget::Share;
+use super::focus::Focus;
 use super::job::{Ask, Job, Lane, Who};
 use super::nodes::{Back, NodeState};
 use super::records::Records;
@@ -129,6 +130,8 @@ pub struct Core {
     pub(super) records: Records,
     pub(super) routes: Routes,
     pub(super) sms: Sms,
+    /// The port that somebody looks at.
+    pub(super) focus: Option<Focus>,
 
     agents: BTreeMap<Agent, AgentReport>,
     /// The local port as last read, and as an event said it is.
@@ -174,6 +177,7 @@ impl Core {
             records: Records::default(),
             routes: Routes::default(),
             sms: Sms::default(),
+            focus: None,
             agents: BTreeMap::new(),
             read: None,
             local: None,
@@ -305,6 +309,7 @@ impl Core {
             sooner(self.sa_deadline());
             sooner(self.records_deadline());
             sooner(self.sms_deadline());
+            sooner(self.focus.as_ref().map(|f| f.next));
         }
         Some(at)
     }
@@ -523,6 +528,9 @@ impl Core {
         self.drop_records();
         self.drop_routes();
         self.drop_sms();
+        if let Some(focus) = &mut self.focus {
+            focus.open = 0;
+        }
         for node in self.nodes.values_mut() {
             node.drop_requests();
         }
@@ -533,6 +541,7 @@ impl Core {
             Command::Rediscover => self.loops.discover_at(self.now),
             Command::ReadCounters => self.loops.count_at(self.now),
             Command::Read(topic) => self.read(topic),
+            Command::Focus(port) => self.focus_on(port),
             Command::Settings(settings) => {
                 self.loops.set(&settings, self.now);
                 self.share(Lane::Smp).set(settings.smp);
@@ -641,6 +650,7 @@ impl Core {
             self.run_loops();
             self.run_probes();
             self.run_rereads();
+            self.run_focus();
             self.run_sa();
             self.run_sms();
             self.run_records();

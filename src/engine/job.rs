@@ -36,6 +36,12 @@ pub(super) enum Ask {
     PerfCaps,
     Counters(u8),
     CountersExt(u8),
+    /// PortCounters summed over all ports of a node.
+    AllPorts,
+    /// PortExtendedSpeedsCounters, for what FEC repairs.
+    Speeds(u8),
+    /// An optional attribute of performance management, for the port that is looked at.
+    Detail(u16, u8),
     /// PortSamplesControl, for the tick of XmitWait.
     Tick(u8),
     /// Set(InformInfo): subscribe, or withdraw.
@@ -71,7 +77,13 @@ impl Ask {
     pub(super) const fn optional(self) -> bool {
         matches!(
             self,
-            Ask::Fdr10(_) | Ask::Fec(_) | Ask::Tick(_) | Ask::SmInfoAt(_)
+            Ask::Fdr10(_)
+                | Ask::Fec(_)
+                | Ask::Tick(_)
+                | Ask::AllPorts
+                | Ask::Speeds(_)
+                | Ask::Detail(..)
+                | Ask::SmInfoAt(_)
         )
     }
 }

@@ -11,8 +11,9 @@ use crate::fabric::sa::SaTable;
 use crate::fabric::{DrPath, NodeId, NodeKind, Request, Target};
 use crate::mad::{
     Attribute, ClassPortInfo, InformInfo, LinearForwardingTable, Mad, Method, MlnxExtPortInfo,
-    NodeDescription, NodeInfo, PathRecord, PortCaps, PortCounters, PortCountersExtended, PortInfo,
-    PortInfoExtended, PortSamplesControl, SmInfo, SwitchInfo, component,
+    NodeDescription, NodeInfo, PathRecord, PortCaps, PortCounters, PortCountersExtended,
+    PortExtendedSpeeds, PortInfo, PortInfoExtended, PortSamplesControl, SmInfo, SwitchInfo,
+    component,
 };
 use crate::port::{Address, Agent, Outgoing, PortError};
 
@@ -22,6 +23,8 @@ const SLACK: Duration = Duration::from_millis(250);
 const QUEUE_FULL: Duration = Duration::from_millis(1);
 /// The top bit of PortInfo's modifier: the asker knows extended speeds.
 const KNOWS_EXTENDED_SPEEDS: u32 = 1 << 31;
+/// PortSelect for the sum over all ports.
+const ALL_PORTS: u8 = 255;
 
 /// A job made into a MAD.
 struct Made {
@@ -287,17 +290,20 @@ impl Core {
             Ask::Counters(port) => (PortCounters::ID, Some(port)),
             Ask::CountersExt(port) => (PortCountersExtended::ID, Some(port)),
             Ask::Tick(port) => (PortSamplesControl::ID, Some(port)),
+            Ask::AllPorts => (PortCounters::ID, Some(ALL_PORTS)),
+            Ask::Speeds(port) => (PortExtendedSpeeds::ID, Some(port)),
+            Ask::Detail(attribute, port) => (attribute, Some(port)),
             _ => (ClassPortInfo::ID, None),
         };
         if let Some(port) = port
             && port != 0
-            && !matches!(job.ask, Ask::Tick(_))
+            && !matches!(job.ask, Ask::Tick(_) | Ask::AllPorts | Ask::Detail(..))
             && node.port(port).is_none_or(|p| !p.is_up())
         {
             return Err(Unmade::Moot);
         }
         let lid = match port {
-            Some(port) if node.kind != NodeKind::Switch => node.lid(port),
+            Some(port) if node.kind != NodeKind::Switch && port != ALL_PORTS => node.lid(port),
             _ => node.any_lid(),
         }
         .ok_or(Unmade::NoWay)?;

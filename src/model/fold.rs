@@ -404,6 +404,7 @@ impl Model {
             dest.count_failure(failure, t.last);
         });
         if t.last {
+            self.detail_missing(at, &pending, "no answer");
             self.count_done(MgmtClass::new(t.class).is_smp());
             self.gave_up(at, &pending);
         }

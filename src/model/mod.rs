@@ -10,8 +10,10 @@
 //!
 //! This room must never do I/O, read a clock, take a lock, or hold a randomly ordered map.
 
+pub mod ber;
 pub mod counters;
 mod detail;
+mod fec;
 mod find;
 mod fixed;
 mod fold;
@@ -21,6 +23,7 @@ pub mod log;
 mod names;
 mod notices;
 mod num;
+mod optional;
 mod perf;
 mod routes;
 mod sa;
@@ -33,6 +36,7 @@ mod views;
 #[cfg(test)]
 pub(crate) mod tests;
 
+pub use ber::Ber;
 pub use counters::Counter;
 pub use find::Place;
 pub use num::Num;
@@ -106,6 +110,9 @@ pub struct Model {
     records: sa::Records,
     /// What is being read on demand.
     readings: BTreeSet<Topic>,
+
+    /// Optional counters of ports that somebody looked at.
+    details: optional::Details,
 
     pending: FixedMap<u32, Pending>,
     smps_out: usize,

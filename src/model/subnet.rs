@@ -9,7 +9,9 @@ use super::view::SubnetSize;
 use crate::event::Severity;
 use crate::fabric::best::below_best;
 use crate::fabric::{Change, Changes, NodeId, NodeKind, PortKey, Request};
-use crate::mad::{Attribute, Mad, MlnxExtPortInfo, NodeInfo, PortInfo, PortState, SwitchInfo};
+use crate::mad::{
+    Attribute, Mad, MlnxExtPortInfo, NodeInfo, PortInfo, PortInfoExtended, PortState, SwitchInfo,
+};
 use crate::port::Stamp;
 
 const DOWN: u8 = 1;
@@ -89,6 +91,7 @@ impl Model {
             .map(|data| std::mem::take(data).base)
             .unwrap_or_default();
         self.free.push(slot);
+        self.details.forget(id);
         self.port_guids.retain(|_, key| key.node != id);
         let renamed = self.names.remove(id, &base);
         self.take_names(renamed);
@@ -122,10 +125,27 @@ impl Model {
                 self.refresh(id, number);
             }
             MlnxExtPortInfo::ID => self.refresh(id, number),
+            PortInfoExtended::ID => self.learn_fec(id, number, reply),
             SwitchInfo::ID => self.refresh(id, 0),
             _ => {}
         }
         Some(id)
+    }
+
+    fn learn_fec(&mut self, id: NodeId, number: u8, reply: &Mad) {
+        let mode = match PortInfoExtended::parse(&reply.view()) {
+            // Bit 0: the modes are valid.
+            Ok(info) if reply.status().is_ok() && info.cap_mask() & 1 != 0 => {
+                Some(info.fec_mode_active())
+            }
+            _ => return,
+        };
+        if let Some(port) = self
+            .data_mut(id)
+            .and_then(|n| n.ports.get_mut(usize::from(number)))
+        {
+            port.fec_mode = mode;
+        }
     }
 
     fn learn_port_guids(&mut self, id: NodeId) {

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::event::{Batch, Event, Known, SweepKind, What};
 use crate::fabric::{NodeId, PortKey, Request, Target, Topology};
-use crate::mad::{Mad, Method, MgmtClass};
+use crate::mad::{Attribute, ErrorCounts, Mad, Method, MgmtClass, PortCounters};
 use crate::port::{Address, Agent, Stamp};
 
 /// Requests on their way that are remembered; what is beyond was never answered.
@@ -48,6 +48,26 @@ struct Entry {
     reply: Box<[u8]>,
 }
 
+/// A node's sum over all ports: when it first was what it is, and when it last was. What is known
+/// of the ports since is told by both.
+#[derive(Debug)]
+struct Sum {
+    counts: ErrorCounts,
+    first: Entry,
+    last: Option<Entry>,
+}
+
+/// The error counters of a sum over all ports, if that is what was asked for.
+fn all_ports(request: &Request, bytes: &[u8], reply: &Mad) -> Option<ErrorCounts> {
+    let asked = request.attribute == PortCounters::ID && request.class == MgmtClass::Perf.code();
+    // PortSelect is the second byte of the attribute, which begins at byte 64.
+    if !asked || bytes.get(65) != Some(&0xFF) {
+        return None;
+    }
+    let sum = PortCounters::from_bytes(reply.data()).ok()?;
+    Some(ErrorCounts::of(&sum))
+}
+
 #[derive(Debug)]
 struct Pending {
     target: Target,
@@ -74,6 +94,7 @@ pub struct Ledger {
     /// ports before he is told of the node.
     entries: Vec<Entry>,
     places: HashMap<Key, usize>,
+    sums: BTreeMap<NodeId, Sum>,
 }
 
 impl Ledger {
@@ -113,6 +134,7 @@ impl Ledger {
         }
         self.topology.learn(&pending.request, reply);
         let key = Key::of(&pending.request);
+        let sum = all_ports(&pending.request, &pending.bytes, reply);
         let entry = Entry {
             key,
             at: event.at,
@@ -121,6 +143,21 @@ impl Ledger {
             request: pending.bytes,
             reply: shorten(reply),
         };
+        if let (Some(counts), Some(node)) = (sum, key.node) {
+            match self.sums.get_mut(&node) {
+                Some(sum) if sum.counts == counts => sum.last = Some(entry),
+                _ => {
+                    let (first, last) = (entry, None);
+                    let sum = Sum {
+                        counts,
+                        first,
+                        last,
+                    };
+                    self.sums.insert(node, sum);
+                }
+            }
+            return;
+        }
         match self
             .places
             .get(&key)
@@ -146,6 +183,7 @@ impl Ledger {
                 }
                 (None, None) => true,
             });
+        self.sums.retain(|node, _| is_there(*node));
         self.places = (0..)
             .zip(&self.entries)
             .map(|(at, e)| (e.key, at))
@@ -235,7 +273,10 @@ impl Ledger {
             .collect();
         emit(&events);
         events.clear();
-        for entry in &self.entries {
+        // Sums come after the ports that they tell of.
+        let sums = self.sums.values();
+        let sums = sums.flat_map(|sum| std::iter::once(&sum.first).chain(&sum.last));
+        for entry in self.entries.iter().chain(sums) {
             let (Ok(request), Ok(reply)) = (lengthen(&entry.request), lengthen(&entry.reply))
             else {
                 continue;
