@@ -95,6 +95,7 @@ pub fn report(common: &Common, args: &ReportArgs) -> Result<(), Failure> {
         ReportKind::Nodes => report::nodes(&model, now, format),
         ReportKind::Timeouts => report::timeouts(&model, now, format),
         ReportKind::Topology => report::topology(&model, now),
+        ReportKind::Sweeps => report::sweeps(&model, now, format),
     };
     print(&text)?;
     match ended {
@@ -103,17 +104,22 @@ pub fn report(common: &Common, args: &ReportArgs) -> Result<(), Failure> {
     }
 }
 
+/// The report is about more than the topology.
+fn reads_counters(kind: ReportKind) -> bool {
+    matches!(kind, ReportKind::Ports | ReportKind::Sweeps)
+}
+
 /// Runs a session until it is time to stop. Also says which signal ended it, if one did.
 fn collect(common: &Common, args: &ReportArgs) -> Result<(Model, Option<i32>), Failure> {
     let until = match args.time {
         Some(time) => Until::Time(time),
         None => Until::Swept {
-            counters: args.kind == ReportKind::Ports,
+            counters: reads_counters(args.kind),
         },
     };
     let settings = fabric::settings(common)?;
     let mut config = fabric::config(common, settings);
-    if matches!(until, Until::Swept { .. }) && args.kind != ReportKind::Ports {
+    if matches!(until, Until::Swept { .. }) && !reads_counters(args.kind) {
         // One look at the topology: nothing else is asked.
         config.counters = false;
         config.states = false;
