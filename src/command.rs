@@ -2,7 +2,7 @@
 //!
 //! This room is vocabulary only: it must never do anything.
 
-use crate::event::Settings;
+use crate::event::{Settings, Topic};
 use crate::fabric::PortKey;
 
 /// A request to the engine.
@@ -12,6 +12,8 @@ pub enum Command {
     Rediscover,
     /// Read all counters now.
     ReadCounters,
+    /// Read what no sweep asks for.
+    Read(Topic),
     /// Somebody looks at this port: read its optional counters and its other end's, as far as
     /// they have any, each interval. `None`: nobody looks at one any more.
     Focus(Option<PortKey>),

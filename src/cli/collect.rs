@@ -95,7 +95,7 @@ fn collect(
         };
         let handle = engine::start(port, config, sinks)
             .map_err(|e| Failure::io("cannot start the engine's thread", &e))?;
-        outlets.arm(&handle.commander);
+        outlets.arm(handle.commander.on_recording_stopped());
         if let Some(path) = outlets.socket() {
             complain(&format!("listening on {}", path.display()));
         }

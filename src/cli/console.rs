@@ -48,7 +48,7 @@ pub fn live(cli: &Cli) -> Result<(), Failure> {
             Stamp(u64::try_from(zero.elapsed().as_nanos()).unwrap_or(u64::MAX))
         }),
     };
-    outlets.arm(&handle.commander);
+    outlets.arm(handle.commander.on_recording_stopped());
     let commander = handle.commander.clone();
     let mode = Mode::Live(Box::new(move |command| {
         commander.send(command);

@@ -165,7 +165,7 @@ fn in_real_time(
     };
     let handle = engine::start(port, config, sinks)
         .map_err(|e| Failure::io("cannot start the engine's thread", &e))?;
-    outlets.arm(&handle.commander);
+    outlets.arm(handle.commander.on_recording_stopped());
     let mut model = Model::new();
     let mut stop = Stop::new(until);
     let began = Instant::now();

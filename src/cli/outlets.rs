@@ -12,9 +12,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 
 use super::headless::QUEUE;
 use super::{Failure, complain};
-use crate::command::Command;
 use crate::config::{Recording, Sharing};
-use crate::engine::Commander;
 use crate::event::SharedBatch;
 use crate::record::{
     self, Anonymizer, Audience, Destination, Existing, Limits, Options, Outputs, Wanted,
@@ -36,25 +34,32 @@ pub struct Outlets {
     alarm: Alarm,
 }
 
-/// Tells the engine, and so everybody, that a recording stopped: the engine is there only after
+/// Says that a recording stopped to whoever puts that into the stream, who is there only after
 /// the recorder.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 struct Alarm(Arc<Mutex<Wire>>);
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Wire {
-    to: Option<Commander>,
+    tell: Option<Box<dyn Fn(String) + Send>>,
     text: Option<String>,
+}
+
+impl std::fmt::Debug for Alarm {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Alarm")
+    }
 }
 
 impl Alarm {
     fn change(&self, change: impl FnOnce(&mut Wire)) {
         let mut wire = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         change(&mut wire);
-        if let Some(to) = wire.to.clone()
-            && let Some(text) = wire.text.take()
+        let Wire { tell, text } = &mut *wire;
+        if let Some(tell) = tell
+            && let Some(text) = text.take()
         {
-            to.send(Command::RecordingStopped(text));
+            tell(text);
         }
     }
 }
@@ -124,9 +129,9 @@ impl Outlets {
         self.server.as_ref().map(Server::path)
     }
 
-    /// From here on `engine` is told when the recording stops.
-    pub fn arm(&self, engine: &Commander) {
-        self.alarm.change(|wire| wire.to = Some(engine.clone()));
+    /// From here on `tell` is told, once, when the recording stops early.
+    pub fn arm(&self, tell: impl Fn(String) + Send + 'static) {
+        self.alarm.change(|wire| wire.tell = Some(Box::new(tell)));
     }
 
     /// The recording ended by itself: it is as large as it may be, or the disk is full.

@@ -69,6 +69,12 @@ impl Core {
             Who::Sm => self.sa.over(job.ask),
             _ => {}
         }
+        match job.ask {
+            Ask::Table(table) => self.table_over(table, done),
+            Ask::Lft(_) | Ask::SwitchInfo => self.route_answered(job.node(), job.ask, done),
+            Ask::SmInfoAt(port) => self.sm_answered(job.node().map(|id| id.port(port)), done),
+            _ => {}
+        }
         if job.ask == Ask::PerfCaps
             && let Some(id) = job.node()
         {

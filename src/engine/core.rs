@@ -8,11 +8,16 @@ use super::budget::Share;
 use super::focus::Focus;
 use super::job::{Ask, Job, Lane, Who};
 use super::nodes::{Back, NodeState};
+use super::records::Records;
+use super::routes::Routes;
 use super::sa::Sa;
+use super::sms::Sms;
 use super::sweep::Loops;
 use super::table::Table;
 use crate::command::Command;
-use crate::event::{Event, Opened, Pace, Sent, Settings, Severity, SweepKind, What};
+use crate::event::{
+    Event, Opened, Pace, Reading, ReadingEnded, Sent, Settings, Severity, SweepKind, Topic, What,
+};
 use crate::fabric::{NodeId, PortKey, Target, Topology};
 use crate::port::{Agent, AgentReport, Arrival, LocalPort, Outgoing, PortError, Source, Stamp};
 
@@ -127,6 +132,9 @@ pub struct Core {
     /// Ports seen in a passing state, to be looked at again, and how often they were.
     pub(super) rechecks: BTreeMap<(Stamp, PortKey), u8>,
     pub(super) sa: Sa,
+    pub(super) records: Records,
+    pub(super) routes: Routes,
+    pub(super) sms: Sms,
     /// The port that somebody looks at.
     pub(super) focus: Option<Focus>,
 
@@ -173,6 +181,9 @@ impl Core {
             rereads: BTreeSet::new(),
             rechecks: BTreeMap::new(),
             sa: Sa::default(),
+            records: Records::default(),
+            routes: Routes::default(),
+            sms: Sms::default(),
             focus: None,
             agents: BTreeMap::new(),
             read: None,
@@ -309,6 +320,8 @@ impl Core {
             sooner(self.rereads.first().map(|(at, _)| *at));
             sooner(self.rechecks.first_key_value().map(|((at, _), _)| *at));
             sooner(self.sa_deadline());
+            sooner(self.records_deadline());
+            sooner(self.sms_deadline());
             sooner(self.focus.as_ref().map(|f| f.next));
         }
         Some(at)
@@ -525,6 +538,9 @@ impl Core {
         self.parked = 0;
         self.loops.abort();
         self.sa.drop_requests();
+        self.drop_records();
+        self.drop_routes();
+        self.drop_sms();
         if let Some(focus) = &mut self.focus {
             focus.open = 0;
         }
@@ -537,6 +553,7 @@ impl Core {
         match command {
             Command::Rediscover => self.loops.discover_at(self.now),
             Command::ReadCounters => self.loops.count_at(self.now),
+            Command::Read(topic) => self.read(topic),
             Command::Focus(port) => self.focus_on(port),
             Command::Settings(settings) => {
                 self.loops.set(&settings, self.now);
@@ -553,6 +570,30 @@ impl Core {
             }
             Command::Quit => self.quit(),
         }
+    }
+
+    /// Reads what no sweep asks for.
+    fn read(&mut self, topic: Topic) {
+        if self.closing.is_some() {
+            return;
+        }
+        self.emit(What::Reading(Box::new(Reading {
+            topic: topic.clone(),
+            ended: None,
+        })));
+        match topic {
+            _ if !self.is_live() => self.reading_ended(topic, ReadingEnded::default()),
+            Topic::Path { .. } | Topic::Table { .. } => self.read_routes(topic),
+            Topic::Sa { tables } => self.read_records(tables),
+            Topic::Sms => self.read_sms(),
+        }
+    }
+
+    pub(super) fn reading_ended(&mut self, topic: Topic, ended: ReadingEnded) {
+        self.emit(What::Reading(Box::new(Reading {
+            topic,
+            ended: Some(ended),
+        })));
     }
 
     fn quit(&mut self) {
@@ -631,6 +672,9 @@ impl Core {
             self.run_rereads();
             self.run_focus();
             self.run_sa();
+            self.run_sms();
+            self.run_records();
+            self.run_routes();
         }
     }
 

@@ -38,6 +38,14 @@ impl Commander {
         sent
     }
 
+    /// Tells the engine that the recording stopped, and why, whenever it is called.
+    pub fn on_recording_stopped(&self) -> impl Fn(String) + Send + 'static {
+        let commander = self.clone();
+        move |why| {
+            commander.send(Command::RecordingStopped(why));
+        }
+    }
+
     /// Asks the engine to end. False if it has ended.
     pub fn quit(&self) -> bool {
         self.send(Command::Quit)

@@ -11,6 +11,11 @@ use crate::port::{AgentReport, LocalPort, Stamp};
 use super::{Ber, Num};
 use crate::mad::FecMode;
 
+pub use super::routes::LABEL as PATH_LABEL;
+pub use super::routes::{Destination, HopView, PathView, RouteRow, RoutesView, UsesView};
+pub use super::sa::{SaDifference, SaOutcome, SaTableView};
+pub use super::sms::SmRow;
+
 /// The header's facts.
 #[derive(Clone, Debug)]
 pub struct HeaderView<'m> {

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use crate::event::{Event, Settings, What};
+use crate::event::{Event, Settings, Topic, What};
 use crate::fabric::{Guid, NodeId, PortKey, Target};
 use crate::mad::attr::{get_bits, put_bits};
 use crate::mad::{
@@ -113,6 +113,14 @@ impl Anonymizer {
                 }
                 *text = self.text(text).into();
             }
+            What::Reading(reading) => match &mut reading.topic {
+                Topic::Path { from, lid } => {
+                    self.node(&mut from.node);
+                    *lid = self.lid(*lid);
+                }
+                Topic::Table { switch } => self.node(switch),
+                Topic::Sa { .. } | Topic::Sms => {}
+            },
             What::DeviceGone { why } | What::RecordingStopped { why } | What::Closed { why } => {
                 *why = self.text(why).into()
             }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::event::{Batch, Event, Known, SweepKind, What};
 use crate::fabric::{NodeId, PortKey, Request, Target, Topology};
-use crate::mad::{Attribute, ErrorCounts, Mad, MgmtClass, PortCounters};
+use crate::mad::{Attribute, ErrorCounts, Mad, Method, MgmtClass, PortCounters};
 use crate::port::{Address, Agent, Stamp};
 
 /// Requests on their way that are remembered; what is beyond was never answered.
@@ -129,7 +129,8 @@ impl Ledger {
         let Some(pending) = self.pending.remove(&tid) else {
             return;
         };
-        if !reply.status().is_ok() {
+        // A table that the SA refuses is known to be refused.
+        if !reply.status().is_ok() && reply.class() != MgmtClass::SubnAdm {
             return;
         }
         self.topology.learn(&pending.request, reply);
@@ -194,7 +195,8 @@ impl Ledger {
     pub fn observe(&mut self, event: &Event) {
         match &event.what {
             What::Sent(sent) if sent.attempt > 0 => {
-                if sent.mad.class() == MgmtClass::SubnAdm {
+                // Of the SA only whole tables are worth remembering: one answer each.
+                if sent.mad.class() == MgmtClass::SubnAdm && sent.mad.method() != Method::GetTable {
                     return;
                 }
                 if self.pending.len() >= MAX_PENDING {

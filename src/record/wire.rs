@@ -7,8 +7,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::event::{
-    BackOff, Malformed, Opened, Pace, SendFailed, Settings, Severity, SweepBegan, SweepEnded,
-    TimedOut, What,
+    BackOff, Malformed, Opened, Pace, Reading, SendFailed, Settings, Severity, SweepBegan,
+    SweepEnded, TimedOut, What,
 };
 use crate::fabric::{NodeId, PortKey};
 use crate::port::{Address, AgentReport, LocalPort};
@@ -84,6 +84,7 @@ pub enum Body {
         count: u64,
     },
     Note(Box<Note>),
+    Reading(Box<Reading>),
     Closed {
         why: String,
     },
@@ -261,6 +262,7 @@ impl Body {
                 node: *node,
                 text: text.to_string(),
             })),
+            What::Reading(v) => Body::Reading(v.clone()),
             What::Closed { why } => Body::Closed {
                 why: why.to_string(),
             },
@@ -302,6 +304,7 @@ impl Body {
                 node: v.node,
                 text: v.text.into(),
             },
+            Body::Reading(v) => What::Reading(v),
             Body::Closed { why } => What::Closed { why: why.into() },
         })
     }
