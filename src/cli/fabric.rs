@@ -10,7 +10,7 @@ use crate::engine;
 use crate::event::Settings;
 use crate::fabric::names::NameMap;
 use crate::fabric::thresholds::{Origin, Thresholds};
-use crate::model::{Counter, alerts};
+use crate::model::alerts;
 use crate::port::{MadPort, PortError, UmadPort};
 use crate::sim::ibsim::IbsimPort;
 use crate::sim::{self, SimOptions, SimPort};
@@ -97,7 +97,6 @@ pub fn settings(common: &Common) -> Result<Settings, Failure> {
 
 /// The thresholds: of the file that is named, else of the default one, else the program's own.
 fn thresholds(common: &Common) -> Result<Thresholds, Failure> {
-    let is_counter = |name: &str| Counter::from_name(name).is_some();
     let named = common.thresholds.as_deref();
     let path = named.unwrap_or(Path::new(THRESHOLDS));
     let mut thresholds = match fs::read(path) {
@@ -106,7 +105,7 @@ fn thresholds(common: &Common) -> Result<Thresholds, Failure> {
                 Some(_) => Origin::Named,
                 None => Origin::Found,
             };
-            let (thresholds, problems) = Thresholds::parse(&bytes, origin, is_counter);
+            let (thresholds, problems) = Thresholds::parse(&bytes, origin, alerts::is_counter);
             for problem in problems {
                 complain(&format!(
                     "{}:{}: {}",

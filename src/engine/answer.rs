@@ -8,11 +8,18 @@ use super::nodes::{Pma, Redirect};
 use super::table::Pending;
 use crate::event::{Malformed, Received, What};
 use crate::fabric::Changes;
-use crate::mad::{Attribute, ClassPortInfo, Mad, MgmtClass};
+use crate::mad::{Attribute, ClassPortInfo, Mad, MgmtClass, StatusCode};
 use crate::port::{Address, Arrival};
 
 /// How often "busy" is taken for an answer before the request counts as failed.
 const BUSY_MOST: u8 = 10;
+
+fn is_unsupported(mad: &Mad) -> bool {
+    matches!(
+        mad.status().code(),
+        StatusCode::UnsupportedMethod | StatusCode::UnsupportedAttribute
+    )
+}
 
 impl Core {
     pub(super) fn arrival(&mut self, arrival: Arrival) {
@@ -41,10 +48,11 @@ impl Core {
         let (now, timeout) = (self.now, self.timeout());
         let share = self.share(job.lane());
         share.over(&job);
-        if job.ask != Ask::NodeTable {
+        if !matches!(job.ask, Ask::Table(_)) {
             share.answered(now.since(sent), job.attempt > 1, timeout);
         }
         let changes = self.topology.learn(&request, &mad);
+        self.routes.learn(now, &request, &mad, &changes);
         self.emit(What::Received(Received {
             addr,
             mad: mad.clone(),
@@ -54,6 +62,11 @@ impl Core {
             return;
         }
         let status = mad.status();
+        if let (true, Ask::Table(table)) = (status.is_busy(), job.ask) {
+            self.table_busy(table);
+            self.finish(job, Done::Answered);
+            return;
+        }
         if status.is_busy() {
             self.busy(job);
             return;
@@ -142,9 +155,15 @@ impl Core {
                 };
                 node.resp_time = info.map(|i| i.resp_time_value());
             }
+            (Ask::AllPorts, Who::Node(id)) => self.sum_read(id, mad),
+            (Ask::Counters(port), Who::Node(id)) => self.errors_read(job, id, port, mad),
+            (Ask::Speeds(_) | Ask::Detail(..), Who::Node(id)) if is_unsupported(mad) => {
+                self.refused(id, job.ask);
+            }
             (Ask::Inform(subscribe), _) => self.informed(subscribe, mad),
             (Ask::Path(id), _) => self.path_told(id, mad),
-            (Ask::NodeTable, _) => self.table_told(mad),
+            (Ask::Table(table), _) => self.table_told(table, mad),
+            (Ask::SmInfoAt(_), _) if ok => self.sm_seen(mad),
             _ => {}
         }
     }

@@ -202,6 +202,15 @@ pub struct SmLedger {
     /// When another one was found to be master instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub displaced: Option<Stamp>,
+    /// When it was first heard of.
+    #[serde(default)]
+    pub first: Stamp,
+    /// When its state, priority or LID last changed.
+    #[serde(default)]
+    pub changed: Stamp,
+    /// Since when it does not answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub silent: Option<Stamp>,
     /// Since when it says that it is master.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub master_since: Option<Stamp>,

@@ -104,6 +104,8 @@ impl Default for Thresholds {
                 rule("PortRcvErrors", 10, hour, Warning),
                 rule("PortRcvErrors", 1_000, hour, Critical),
                 rule("PortRcvRemotePhysicalErrors", 100, hour, Info),
+                rule("PortFECUncorrectableBlockCtr", 0, hour, Warning),
+                rule("PortFECUncorrectableBlockCtr", 100, hour, Critical),
                 rule("PortXmitDiscards", 100, hour, Warning),
                 rule("PortXmitConstraintErrors", 100, hour, Warning),
                 rule("PortRcvConstraintErrors", 100, hour, Warning),

@@ -16,6 +16,7 @@
 //!
 //! Counted is what the session saw. Nothing here is proof: it says where to look first.
 
+use super::alerts::Watched;
 use super::counters::{COUNTERS, Counter};
 use super::view::AlertRow;
 use super::views::wait_share;
@@ -360,11 +361,11 @@ impl Model {
     /// The same for an alert of this name.
     pub(super) fn suspect(&self, port: PortKey, kind: &str) -> Option<String> {
         let sign = match kind {
-            "below_best" => Counter::SymbolError,
-            name => Counter::from_name(name)?,
+            "below_best" => Counter::SymbolError.name(),
+            name => Watched::from_name(name)?.name(),
         };
         let findings = self.diagnosis(port, self.last);
-        let found = findings.into_iter().find(|f| f.why.contains(sign.name()));
+        let found = findings.into_iter().find(|f| f.why.contains(sign));
         found.map(|f| f.suspect)
     }
 

@@ -33,6 +33,7 @@ pub enum Kind {
     PortState,
     Address,
     Sm,
+    Sa,
     Notice,
     Timeout,
     Reset,
@@ -41,6 +42,7 @@ pub enum Kind {
     Note,
     Alert,
     Operator,
+    Recording,
     Dropped,
 }
 
@@ -57,6 +59,7 @@ impl Kind {
             Kind::PortState => "port state changes",
             Kind::Address => "LID changes",
             Kind::Sm => "subnet manager events",
+            Kind::Sa => "differences from the SA",
             Kind::Notice => "notices",
             Kind::Timeout => "nodes that do not answer",
             Kind::Reset => "counters reset by others",
@@ -65,6 +68,7 @@ impl Kind {
             Kind::Note => "notes",
             Kind::Alert => "alerts",
             Kind::Operator => "operator's acts",
+            Kind::Recording => "recording events",
             Kind::Dropped => "gaps",
         }
     }

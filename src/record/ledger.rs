@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::event::{Batch, Event, Known, SweepKind, What};
 use crate::fabric::{NodeId, PortKey, Request, Target};
-use crate::mad::{Mad, MgmtClass};
+use crate::mad::{Attribute, ErrorCounts, Mad, Method, MgmtClass, PortCounters};
 use crate::model::Model;
 use crate::port::{Address, Agent, Stamp};
 
@@ -54,6 +54,26 @@ struct Entry {
     reply: Box<[u8]>,
 }
 
+/// A node's sum over all ports: when it first was what it is, and when it last was. What is known
+/// of the ports since is told by both.
+#[derive(Debug)]
+struct Sum {
+    counts: ErrorCounts,
+    first: Entry,
+    last: Option<Entry>,
+}
+
+/// The error counters of a sum over all ports, if that is what was asked for.
+fn all_ports(request: &Request, bytes: &[u8], reply: &Mad) -> Option<ErrorCounts> {
+    let asked = request.attribute == PortCounters::ID && request.class == MgmtClass::Perf.code();
+    // PortSelect is the second byte of the attribute, which begins at byte 64.
+    if !asked || bytes.get(65) != Some(&0xFF) {
+        return None;
+    }
+    let sum = PortCounters::from_bytes(reply.data()).ok()?;
+    Some(ErrorCounts::of(&sum))
+}
+
 #[derive(Debug)]
 struct Pending {
     target: Target,
@@ -71,6 +91,7 @@ pub struct Ledger {
     agents: BTreeMap<Agent, Event>,
     local: Option<Event>,
     gone: Option<Event>,
+    stopped: Option<Event>,
     pace: Option<Event>,
     back_offs: BTreeMap<NodeId, Event>,
     sweeps: BTreeMap<SweepKind, (Event, Option<Event>)>,
@@ -80,6 +101,7 @@ pub struct Ledger {
     /// ports before he is told of the node.
     entries: Vec<Entry>,
     places: HashMap<Key, usize>,
+    sums: BTreeMap<NodeId, Sum>,
 }
 
 impl Default for Ledger {
@@ -91,6 +113,7 @@ impl Default for Ledger {
             agents: BTreeMap::new(),
             local: None,
             gone: None,
+            stopped: None,
             pace: None,
             back_offs: BTreeMap::new(),
             sweeps: BTreeMap::new(),
@@ -98,6 +121,7 @@ impl Default for Ledger {
             pending: HashMap::new(),
             entries: Vec::new(),
             places: HashMap::new(),
+            sums: BTreeMap::new(),
         }
     }
 }
@@ -110,12 +134,16 @@ impl Ledger {
 
     /// Replies that are remembered.
     pub fn len(&self) -> usize {
-        self.entries.len()
+        let sums = self
+            .sums
+            .values()
+            .map(|s| 1 + usize::from(s.last.is_some()));
+        self.entries.len() + sums.sum::<usize>()
     }
 
     /// Whether no reply is remembered.
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.len() == 0
     }
 
     fn answered(&mut self, event: &Event, reply: &Mad) {
@@ -133,10 +161,12 @@ impl Ledger {
         let Some(pending) = self.pending.remove(&tid) else {
             return;
         };
-        if !reply.status().is_ok() {
+        // A table that the SA refuses is known to be refused.
+        if !reply.status().is_ok() && reply.class() != MgmtClass::SubnAdm {
             return;
         }
         let key = Key::of(&pending.request);
+        let sum = all_ports(&pending.request, &pending.bytes, reply);
         let entry = Entry {
             key,
             at: event.at,
@@ -145,6 +175,21 @@ impl Ledger {
             request: pending.bytes,
             reply: shorten(reply),
         };
+        if let (Some(counts), Some(node)) = (sum, key.node) {
+            match self.sums.get_mut(&node) {
+                Some(sum) if sum.counts == counts => sum.last = Some(entry),
+                _ => {
+                    let (first, last) = (entry, None);
+                    let sum = Sum {
+                        counts,
+                        first,
+                        last,
+                    };
+                    self.sums.insert(node, sum);
+                }
+            }
+            return;
+        }
         match self
             .places
             .get(&key)
@@ -170,6 +215,7 @@ impl Ledger {
                 }
                 (None, None) => true,
             });
+        self.sums.retain(|node, _| is_there(*node));
         self.places = (0..)
             .zip(&self.entries)
             .map(|(at, e)| (e.key, at))
@@ -184,7 +230,8 @@ impl Ledger {
         self.model.apply(event);
         match &event.what {
             What::Sent(sent) if sent.attempt > 0 => {
-                if sent.mad.class() == MgmtClass::SubnAdm {
+                // Of the SA only whole tables are worth remembering: one answer each.
+                if sent.mad.class() == MgmtClass::SubnAdm && sent.mad.method() != Method::GetTable {
                     return;
                 }
                 if self.pending.len() >= MAX_PENDING {
@@ -216,6 +263,7 @@ impl Ledger {
             What::LocalPort(_) => self.local = Some(event.clone()),
             What::DeviceGone { .. } => self.gone = Some(event.clone()),
             What::DeviceBack => self.gone = None,
+            What::RecordingStopped { .. } => self.stopped = Some(event.clone()),
             What::Pace(_) => self.pace = Some(event.clone()),
             What::BackOff(b) if b.failures == 0 => {
                 self.back_offs.remove(&b.node);
@@ -251,13 +299,20 @@ impl Ledger {
             .into_iter()
             .flatten()
             .chain(self.agents.values())
-            .chain([&self.local, &self.gone].into_iter().flatten())
+            .chain(
+                [&self.local, &self.gone, &self.stopped]
+                    .into_iter()
+                    .flatten(),
+            )
             .chain(self.sweeps.values().map(|(began, _)| began))
             .map(number)
             .collect();
         emit(&events);
         events.clear();
-        for entry in &self.entries {
+        // Sums come after the ports that they tell of.
+        let sums = self.sums.values();
+        let sums = sums.flat_map(|sum| std::iter::once(&sum.first).chain(&sum.last));
+        for entry in self.entries.iter().chain(sums) {
             let (Ok(request), Ok(reply)) = (lengthen(&entry.request), lengthen(&entry.reply))
             else {
                 continue;

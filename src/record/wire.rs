@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::event::ledger::Ledger;
 use crate::event::{
-    BackOff, Malformed, Opened, Pace, SendFailed, Settings, Severity, SweepBegan, SweepEnded,
-    TimedOut, What,
+    BackOff, Malformed, Opened, Pace, Reading, SendFailed, Settings, Severity, SweepBegan,
+    SweepEnded, TimedOut, What,
 };
 use crate::fabric::{NodeId, PortKey};
 use crate::port::{Address, AgentReport, LocalPort};
@@ -79,10 +79,14 @@ pub enum Body {
     Act {
         text: String,
     },
+    RecordingStopped {
+        why: String,
+    },
     Dropped {
         count: u64,
     },
     Note(Box<Note>),
+    Reading(Box<Reading>),
     Closed {
         why: String,
     },
@@ -248,6 +252,9 @@ impl Body {
             What::Act { text } => Body::Act {
                 text: text.to_string(),
             },
+            What::RecordingStopped { why } => Body::RecordingStopped {
+                why: why.to_string(),
+            },
             What::Dropped { count } => Body::Dropped { count: *count },
             What::Note {
                 severity,
@@ -258,6 +265,7 @@ impl Body {
                 node: *node,
                 text: text.to_string(),
             })),
+            What::Reading(v) => Body::Reading(v.clone()),
             What::Closed { why } => Body::Closed {
                 why: why.to_string(),
             },
@@ -293,12 +301,14 @@ impl Body {
             Body::Settings(v) => What::Settings(v),
             Body::Mark { text } => What::Mark { text: text.into() },
             Body::Act { text } => What::Act { text: text.into() },
+            Body::RecordingStopped { why } => What::RecordingStopped { why: why.into() },
             Body::Dropped { count } => What::Dropped { count },
             Body::Note(v) => What::Note {
                 severity: v.severity,
                 node: v.node,
                 text: v.text.into(),
             },
+            Body::Reading(v) => What::Reading(v),
             Body::Closed { why } => What::Closed { why: why.into() },
         })
     }

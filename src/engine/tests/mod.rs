@@ -1,5 +1,6 @@
 //! The engine in virtual time over a made-up fabric.
 
+mod counters;
 mod fabric;
 mod faults;
 mod manners;

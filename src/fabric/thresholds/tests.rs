@@ -4,7 +4,7 @@ const SHIPPED: &str = include_str!("../../../assets/thresholds");
 
 /// The names that conventions and the classic file have.
 fn is_counter(name: &str) -> bool {
-    crate::model::Counter::from_name(name).is_some()
+    crate::model::alerts::is_counter(name)
 }
 
 fn parse(text: &str) -> (Thresholds, Vec<Problem>) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::super::counters::{Outcome, Set};
 use super::super::log;
 use super::super::{Counter, Join, Model};
-use super::limits::{Excess, Sample};
+use super::limits::{Excess, Sample, Watched};
 use super::{Due, Key, Kind, LASTS, Measure, Opening};
 use crate::event::Severity;
 use crate::fabric::{NodeId, NodeKind, PortKey};
@@ -107,7 +107,7 @@ impl Model {
         }
         for counter in Counter::ALL {
             if news & counter.bit() != 0 {
-                self.judge_counter(at, key, counter, true);
+                self.judge_counter(at, key, Watched::Of(counter), true);
             }
         }
     }
@@ -128,46 +128,66 @@ impl Model {
         }
     }
 
-    /// Compares a counter with its limits: with a new sample, or since time has passed.
-    fn judge_counter(&mut self, at: Stamp, key: PortKey, counter: Counter, sampled: bool) {
+    /// A port's FEC counters were read.
+    pub(in crate::model) fn judge_fec(&mut self, at: Stamp, key: PortKey, gain: u64) {
+        self.alerts.limits.ensure();
+        let fec = Watched::FecUncorrectable;
         let whole = self.alerts.limits.whole_values;
-        let Some(node) = self.data(key.node) else {
-            return;
-        };
-        let Some(port) = node.port(key.port) else {
-            return;
-        };
-        let Some(counters) = port.counters.as_deref() else {
-            return;
-        };
-        let (value, since) = counters.raw(counter);
-        let value = if whole { value } else { since };
-        let sample = sampled.then(|| {
-            let (gain, span_ns) = counters.gain(counter);
-            let mut sample = Sample {
-                gain,
-                ..Sample::default()
-            };
-            if counter == Counter::XmitWait {
-                let device = self
-                    .topology
-                    .node(key.node)
-                    .map_or(0, |n| n.info.device_id());
-                let tick = super::super::perf::tick_seconds(
-                    node.tick,
-                    device,
-                    port.lane_bps,
-                    port.capacity_bps,
-                );
-                if let Some(tick) = tick.filter(|_| span_ns > 0) {
-                    let span = span_ns as f64 / 1e9;
-                    let waited = (gain as f64 * tick).min(span);
-                    sample.waited_ms = (waited * 1e3).round() as u64;
-                    sample.share = waited / span * 100.0;
-                }
+        if (gain > 0 || whole) && self.alerts.limits.watched & fec.bit() != 0 {
+            self.judge_counter(at, key, fec, true);
+        }
+    }
+
+    /// What a limit is compared with, and what is new; nothing if it was never read.
+    fn measured(&self, key: PortKey, watched: Watched) -> Option<(u64, Sample)> {
+        let whole = self.alerts.limits.whole_values;
+        let node = self.data(key.node)?;
+        let port = node.port(key.port)?;
+        let counter = match watched {
+            Watched::Of(counter) => counter,
+            Watched::FecUncorrectable => {
+                let (value, since, gain) = port.fec.as_deref()?.uncorrectable();
+                let sample = Sample {
+                    gain,
+                    ..Sample::default()
+                };
+                return Some((if whole { value } else { since }, sample));
             }
-            sample
-        });
+        };
+        let counters = port.counters.as_deref()?;
+        let (value, since) = counters.raw(counter);
+        let (gain, span_ns) = counters.gain(counter);
+        let mut sample = Sample {
+            gain,
+            ..Sample::default()
+        };
+        if counter == Counter::XmitWait {
+            let device = self
+                .topology
+                .node(key.node)
+                .map_or(0, |n| n.info.device_id());
+            let tick = super::super::perf::tick_seconds(
+                node.tick,
+                device,
+                port.lane_bps,
+                port.capacity_bps,
+            );
+            if let Some(tick) = tick.filter(|_| span_ns > 0) {
+                let span = span_ns as f64 / 1e9;
+                let waited = (gain as f64 * tick).min(span);
+                sample.waited_ms = (waited * 1e3).round() as u64;
+                sample.share = waited / span * 100.0;
+            }
+        }
+        Some((if whole { value } else { since }, sample))
+    }
+
+    /// Compares a counter with its limits: with a new sample, or since time has passed.
+    fn judge_counter(&mut self, at: Stamp, key: PortKey, counter: Watched, sampled: bool) {
+        let Some((value, sample)) = self.measured(key, counter) else {
+            return;
+        };
+        let sample = sampled.then_some(sample);
         let excess = self.alerts.weigh(at, key, counter, sample, value);
         let alert = (Some(key), Kind::Counter(counter));
         match excess {
@@ -366,10 +386,12 @@ impl Model {
 
     /// An SM's SMInfo was read.
     pub(in crate::model) fn judge_sm(&mut self, at: Stamp, guid: u64) {
-        self.clear_alert(at, (None, Kind::SmSilent), true);
         let Some(sm) = self.sms.get(&guid).copied() else {
             return;
         };
+        if self.local.as_ref().is_none_or(|l| l.sm_lid == sm.lid) {
+            self.clear_alert(at, (None, Kind::SmSilent), true);
+        }
         let is_master = sm.state == SmState::Master.code();
         // The count of an SM in standby may well stand still.
         let stalled = is_master && sm.told;
@@ -398,7 +420,7 @@ impl Model {
         for other in rivals {
             let key = (None, Kind::TwoMasters(guid.min(other), guid.max(other)));
             let known = self.alerts.is_open(&key);
-            self.alert(at, key, Severity::Critical, None, false);
+            self.alert(at, key, Severity::Critical, None, true);
             if !known && self.alerts.is_open(&key) {
                 self.alerts.plan(at + MASTERS_WITHIN, key);
             }
@@ -440,6 +462,18 @@ impl Model {
     pub(in crate::model) fn judge_device(&mut self, at: Stamp, gone: bool) {
         let key = (None, Kind::DeviceGone);
         self.set_alert(at, key, gone, Severity::Critical, true);
+    }
+
+    /// The recording stopped. Nothing clears it.
+    pub(in crate::model) fn judge_recording(&mut self, at: Stamp, why: &str) {
+        let key = (None, Kind::RecordingStopped);
+        if !self
+            .settings
+            .thresholds
+            .is_suppressed(key.1.name(), None, None)
+        {
+            self.alerts.open(at, key, Severity::Critical, None, why);
+        }
     }
 
     /// Something was said that a person has to know of. Nothing clears it.

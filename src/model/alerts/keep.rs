@@ -2,7 +2,7 @@
 
 use super::super::state::{Destination, Pending, Slot};
 use super::super::{Counter, Join, Model};
-use super::limits::Window;
+use super::limits::{Limits, Window};
 use super::{Alert, Alerts, Key, Kind, LASTS, Measure};
 use crate::event::ledger::{
     AlertLedger, Ledger, PendingLedger, PortLedger, SmLedger, SuspectLedger, TotalsLedger, Whom,
@@ -58,7 +58,7 @@ impl Alerts {
                 let window = self.limits.windows.get(key)?;
                 Some(WindowLedger {
                     port: key.0,
-                    counter: Counter::ALL.get(usize::from(key.1))?.name().to_owned(),
+                    counter: Limits::counter_of(key)?.to_owned(),
                     rule: key.2,
                     head: window.head,
                     sums: window.sums,
@@ -129,6 +129,9 @@ impl Model {
             still_since: sm.still_since,
             told: sm.told,
             displaced: sm.displaced,
+            first: sm.first,
+            changed: sm.changed,
+            silent: sm.silent,
             master_since: self.alerts.masters.get(guid).copied(),
         });
         emit(Ledger {
@@ -262,6 +265,9 @@ impl Model {
                 own.still_since = sm.still_since;
                 own.told = sm.told;
                 own.displaced = sm.displaced;
+                own.first = sm.first;
+                own.changed = sm.changed;
+                own.silent = sm.silent;
             }
             if let Some(since) = sm.master_since {
                 self.alerts.masters.insert(sm.guid, since);
@@ -278,12 +284,9 @@ impl Model {
             self.alerts.put_back(alert);
         }
         for w in &ledger.windows {
-            if let Some(counter) = Counter::from_name(&w.counter)
-                && self.alerts.limits.has_window(counter as u8, w.rule)
-            {
+            if let Some(key) = self.alerts.limits.place(w.port, &w.counter, w.rule) {
                 let window = Window::told(w.head, w.sums, w.last, w.held);
-                self.alerts
-                    .restore(at, (w.port, counter as u8, w.rule), window);
+                self.alerts.restore(at, key, window);
             }
         }
         for p in &ledger.pending {

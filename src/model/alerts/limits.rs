@@ -4,7 +4,7 @@
 //! all of its time, and never more. Only ports whose counters rise have windows, and a window
 //! that holds nothing is dropped: a clean fabric costs nothing.
 
-use super::super::counters::{COUNTERS, Counter, Set};
+use super::super::counters::{COUNTERS, Counter};
 use super::super::fixed::FixedMap;
 use super::{Alerts, Due};
 use crate::event::Severity;
@@ -13,6 +13,54 @@ use crate::fabric::thresholds::{Over, Thresholds};
 use crate::port::Stamp;
 
 const BUCKETS: usize = 12;
+
+/// What can have a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Watched {
+    /// A counter of PortCounters or PortCountersExtended.
+    Of(Counter),
+    /// Blocks that forward error correction could not repair.
+    FecUncorrectable,
+}
+
+impl Watched {
+    const COUNT: usize = COUNTERS + 1;
+
+    /// The classic name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Watched::Of(c) => c.name(),
+            Watched::FecUncorrectable => "PortFECUncorrectableBlockCtr",
+        }
+    }
+
+    /// What has this name.
+    pub fn from_name(name: &str) -> Option<Watched> {
+        if name == Watched::FecUncorrectable.name() {
+            return Some(Watched::FecUncorrectable);
+        }
+        Counter::from_name(name).map(Watched::Of)
+    }
+
+    const fn index(self) -> u8 {
+        match self {
+            Watched::Of(c) => c as u8,
+            Watched::FecUncorrectable => COUNTERS as u8,
+        }
+    }
+
+    fn from_index(index: u8) -> Option<Watched> {
+        match usize::from(index) {
+            COUNTERS => Some(Watched::FecUncorrectable),
+            n => Counter::ALL.get(n).copied().map(Watched::Of),
+        }
+    }
+
+    /// The set of this one alone.
+    pub const fn bit(self) -> u32 {
+        1 << self.index()
+    }
+}
 
 /// A rule, compiled.
 #[derive(Clone, Copy, Debug)]
@@ -113,7 +161,7 @@ pub struct Excess {
 pub struct Limits {
     rules: Vec<Vec<Limit>>,
     /// Counters that have a limit.
-    pub watched: Set,
+    pub watched: u32,
     /// Whole values are compared, not what the session counted.
     pub whole_values: bool,
     /// Not the default ones: they were compiled.
@@ -131,13 +179,13 @@ fn length(over: Over) -> Option<u64> {
 impl Limits {
     /// Takes thresholds over.
     pub fn compile(&mut self, thresholds: &Thresholds) {
-        self.rules = vec![Vec::new(); COUNTERS];
+        self.rules = vec![Vec::new(); Watched::COUNT];
         self.watched = 0;
         self.whole_values = thresholds.whole_values;
         self.compiled = true;
         self.windows.clear();
         for rule in &thresholds.rules {
-            let Some(counter) = Counter::from_name(&rule.counter) else {
+            let Some(counter) = Watched::from_name(&rule.counter) else {
                 continue;
             };
             let limit = match rule.over {
@@ -145,7 +193,7 @@ impl Limits {
                 Over::Share(ns) => (ns / 1_000_000).saturating_mul(rule.limit) / 100,
                 _ => rule.limit,
             };
-            if let Some(rules) = self.rules.get_mut(counter as usize)
+            if let Some(rules) = self.rules.get_mut(usize::from(counter.index()))
                 && rules.len() < usize::from(u8::MAX)
             {
                 rules.push(Limit {
@@ -178,10 +226,16 @@ impl Limits {
             .copied()
     }
 
-    /// Whether a window's place in a keyframe means something here.
-    pub fn has_window(&self, counter: u8, index: u8) -> bool {
-        self.rule(counter, index)
-            .is_some_and(|r| length(r.over).is_some())
+    /// Where a window of a keyframe belongs; nothing if no limit here has one.
+    pub fn place(&self, port: PortKey, counter: &str, rule: u8) -> Option<WindowKey> {
+        let index = Watched::from_name(counter)?.index();
+        length(self.rule(index, rule)?.over)?;
+        Some((port, index, rule))
+    }
+
+    /// What a window counts.
+    pub fn counter_of(key: &WindowKey) -> Option<&'static str> {
+        Watched::from_index(key.1).map(Watched::name)
     }
 }
 
@@ -192,11 +246,11 @@ impl Alerts {
         &mut self,
         at: Stamp,
         port: PortKey,
-        counter: Counter,
+        counter: Watched,
         sample: Option<Sample>,
         value: u64,
     ) -> Option<Excess> {
-        let c = counter as u8;
+        let c = counter.index();
         let mut worst: Option<Excess> = None;
         let count = self.limits.rules.get(usize::from(c)).map_or(0, Vec::len);
         for index in 0..u8::try_from(count).unwrap_or(u8::MAX) {
@@ -273,9 +327,9 @@ impl Alerts {
     }
 
     /// A window's time has come; drops it if it is empty. Says which counter is to be judged.
-    pub fn window_is_due(&mut self, at: Stamp, key: WindowKey) -> Option<(PortKey, Counter)> {
+    pub fn window_is_due(&mut self, at: Stamp, key: WindowKey) -> Option<(PortKey, Watched)> {
         let (port, c, index) = key;
-        let counter = *Counter::ALL.get(usize::from(c))?;
+        let counter = Watched::from_index(c)?;
         let length = self.limits.rule(c, index).and_then(|r| length(r.over))?;
         let window = self.limits.windows.get_mut(&key)?;
         window.due = Stamp::ZERO;
@@ -322,7 +376,7 @@ mod tests {
     }
 
     fn alerts(rule: &str) -> Alerts {
-        let is_counter = |n: &str| Counter::from_name(n).is_some();
+        let is_counter = |n: &str| Watched::from_name(n).is_some();
         let (t, problems) = Thresholds::parse(
             rule.as_bytes(),
             crate::fabric::thresholds::Origin::Named,
@@ -341,7 +395,7 @@ mod tests {
         })
     }
 
-    const SYMBOL: Counter = Counter::SymbolError;
+    const SYMBOL: Watched = Watched::Of(Counter::SymbolError);
 
     #[test]
     fn a_window_counts_what_is_within_its_time_and_no_more() {

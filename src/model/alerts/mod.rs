@@ -31,8 +31,8 @@ use crate::event::Severity;
 use crate::fabric::thresholds::{Over, Thresholds};
 use crate::fabric::{Guid, NodeId, PortKey};
 use crate::port::Stamp;
-pub(super) use limits::Limits;
-use limits::WindowKey;
+pub use limits::Watched;
+use limits::{Limits, WindowKey};
 
 /// The most cleared alerts that are remembered.
 pub const CLEARED: usize = 1_000;
@@ -47,7 +47,7 @@ const LASTS: Duration = Duration::from_secs(900);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// A counter is above its threshold.
-    Counter(Counter),
+    Counter(Watched),
     /// A counter is at the maximum of its field: new errors cannot be seen.
     Pegged(Counter),
     /// A link that was up is down.
@@ -78,12 +78,14 @@ pub enum Kind {
     SaSilent,
     /// The local device is gone.
     DeviceGone,
+    /// The recording of this session stopped before its end. Nothing clears it.
+    RecordingStopped,
     /// Something else that somebody has to know of: a text, by its hash.
     Note(u64),
 }
 
 /// Names of alerts that are not about one counter.
-pub const NAMES: [&str; 16] = [
+pub const NAMES: [&str; 17] = [
     "pegged",
     "link_down",
     "below_best",
@@ -99,17 +101,23 @@ pub const NAMES: [&str; 16] = [
     "sm_silent",
     "sa_silent",
     "device_gone",
+    "recording_stopped",
     "note",
 ];
 
 /// True if there are alerts of this name: a counter's, one of [`NAMES`], or `*` for all.
 pub fn is_name(name: &str) -> bool {
-    name == "*" || NAMES.contains(&name) || Counter::from_name(name).is_some()
+    name == "*" || NAMES.contains(&name) || is_counter(name)
+}
+
+/// True if a limit can be set on what has this name.
+pub fn is_counter(name: &str) -> bool {
+    Watched::from_name(name).is_some()
 }
 
 impl Kind {
     /// The first in order.
-    const FIRST: Kind = Kind::Counter(Counter::SymbolError);
+    const FIRST: Kind = Kind::Counter(Watched::Of(Counter::SymbolError));
 
     /// Its name; that of the counter, if it is about the threshold of one.
     pub const fn name(self) -> &'static str {
@@ -130,6 +138,7 @@ impl Kind {
             Kind::SmSilent => "sm_silent",
             Kind::SaSilent => "sa_silent",
             Kind::DeviceGone => "device_gone",
+            Kind::RecordingStopped => "recording_stopped",
             Kind::Note(_) => "note",
         }
     }
@@ -173,9 +182,10 @@ impl FromStr for Kind {
             "sm_silent" => Kind::SmSilent,
             "sa_silent" => Kind::SaSilent,
             "device_gone" => Kind::DeviceGone,
+            "recording_stopped" => Kind::RecordingStopped,
             "note" => Kind::Note(guid()?),
             "pegged" => Kind::Pegged(parts.next().and_then(Counter::from_name).ok_or(())?),
-            _ => Kind::Counter(Counter::from_name(name).ok_or(())?),
+            _ => Kind::Counter(Watched::from_name(name).ok_or(())?),
         })
     }
 }

@@ -2,6 +2,7 @@
 
 use super::super::Model;
 use super::super::view::AlertRow;
+use super::Watched;
 use super::{Alert, AlertCounts, Key, Kind, Measure};
 use crate::fabric::best::below_best;
 use crate::fabric::thresholds::{Over, window_words};
@@ -78,9 +79,12 @@ impl Model {
     /// What it is about, without numbers that change.
     pub(super) fn alert_title(&self, key: &Key) -> String {
         match key.1 {
-            Kind::Counter(Counter::LinkDowned) => "link flapping".to_owned(),
-            Kind::Counter(Counter::XmitWait) => "waiting for credits (PortXmitWait)".to_owned(),
+            Kind::Counter(Watched::Of(Counter::LinkDowned)) => "link flapping".to_owned(),
+            Kind::Counter(Watched::Of(Counter::XmitWait)) => {
+                "waiting for credits (PortXmitWait)".to_owned()
+            }
             Kind::Counter(c) => c.name().to_owned(),
+            Kind::RecordingStopped | Kind::Note(_) => self.open_cause(key),
             kind => self.alert_cause(&(key.0, kind), None),
         }
     }
@@ -139,7 +143,7 @@ impl Model {
                 Some((_, why)) => format!("the local device is gone: {why}"),
                 None => "the local device is gone".to_owned(),
             },
-            Kind::Note(_) => String::new(),
+            Kind::RecordingStopped | Kind::Note(_) => String::new(),
         }
     }
 
@@ -177,13 +181,13 @@ impl Model {
     }
 }
 
-fn counter_words(c: Counter, measure: Option<&Measure>) -> String {
+fn counter_words(c: Watched, measure: Option<&Measure>) -> String {
     let name = c.name();
     let Some(&Measure { value, limit, over }) = measure else {
         return format!("{name} is above its limit");
     };
     match over {
-        Over::Window(ns) if c == Counter::LinkDowned => format!(
+        Over::Window(ns) if c == Watched::Of(Counter::LinkDowned) => format!(
             "link flaps: {name} rose by {value} within {}, limit {limit}",
             window_words(ns)
         ),

@@ -30,8 +30,8 @@ fn text(s: &Session, kind: &str) -> String {
 }
 
 fn with_thresholds(s: &mut Session, file: &str, origin: Origin) {
-    let is_counter = |n: &str| crate::model::Counter::from_name(n).is_some();
-    let (thresholds, problems) = Thresholds::parse(file.as_bytes(), origin, is_counter);
+    let (thresholds, problems) =
+        Thresholds::parse(file.as_bytes(), origin, crate::model::alerts::is_counter);
     assert_eq!(problems, []);
     s.event(What::Settings(Box::new(Settings {
         thresholds,
@@ -474,7 +474,7 @@ fn a_failover_is_an_alert_for_a_while_and_not_two_masters() {
     sm(&mut s, 115.0, SM_B, 200, SmState::Master);
     assert_eq!(open(&s), ["sm_failover"]);
     // A quarter of an hour later it is history.
-    ticks(&mut s, 116, 925);
+    ticks(&mut s, 116, 960);
     assert_eq!(open(&s), Vec::<&str>::new());
 }
 
