@@ -111,6 +111,19 @@ impl<F: Facts> App<F> {
         }
     }
 
+    /// The port that is looked at in full; none while the view is held still.
+    pub fn looked_at(&self) -> Option<PortKey> {
+        let top = self
+            .over
+            .iter()
+            .rev()
+            .find(|o| !matches!(o, Over::Help { .. }));
+        match top {
+            Some(Over::Detail { key, .. }) if self.frozen.is_none() => Some(*key),
+            _ => None,
+        }
+    }
+
     /// What is on top.
     pub fn scope(&self) -> Scope {
         match self.over.last() {
