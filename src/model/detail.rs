@@ -5,8 +5,8 @@ use super::fec::Fec;
 use super::view::{CounterView, DetailGroup, EndDetail, FecView, PortDetail};
 use super::{Baseline, Model};
 use crate::event::FEC_EVERY;
-use crate::fabric::{Node, NodeKind, PortKey};
-use crate::mad::{Attribute, PortInfo, PortState};
+use crate::fabric::{Node, NodeId, NodeKind, PortKey};
+use crate::mad::{Attribute, ClassCaps, ClassCaps2, PortInfo, PortState};
 use crate::port::Stamp;
 
 impl Model {
@@ -136,7 +136,33 @@ impl Model {
                     .map_or_else(|| "—".to_owned(), |l| l.to_string()),
             ),
             ("Directed route", node.route.to_string()),
+            ("Counters", self.counters_had(node.id)),
         ]
+    }
+
+    /// What a node's performance management can do, in words.
+    fn counters_had(&self, id: NodeId) -> String {
+        let Some(caps) = self.data(id).and_then(|n| n.caps_read.then_some(n.caps)) else {
+            return "—".to_owned();
+        };
+        let (mask, mask2) = (caps.mask, caps.mask2);
+        let data = mask.has(ClassCaps::EXT_WIDTH) || mask.has(ClassCaps::EXT_WIDTH_NO_IETF);
+        let words: Vec<&str> = [
+            (data, "64-bit"),
+            (!data, "32-bit"),
+            (mask2.has(ClassCaps2::ADDITIONAL_EXT), "64-bit errors"),
+            (mask.has(ClassCaps::EXT_WIDTH), "multicast"),
+            (mask.has(ClassCaps::XMIT_WAIT), "XmitWait"),
+            (mask.has(ClassCaps::QP1_DROPPED), "QP1Dropped"),
+            (mask.has(ClassCaps::RS_FEC), "RS-FEC"),
+            (mask.has(ClassCaps::ALL_PORT_SELECT), "sum over ports"),
+            (mask2.has(ClassCaps2::PM_KEY), "PM_Key"),
+        ]
+        .into_iter()
+        .filter(|(has, _)| *has)
+        .map(|(_, word)| word)
+        .collect();
+        words.join(", ")
     }
 }
 

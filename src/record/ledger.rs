@@ -105,12 +105,16 @@ impl Ledger {
 
     /// Replies that are remembered.
     pub fn len(&self) -> usize {
-        self.entries.len()
+        let sums = self
+            .sums
+            .values()
+            .map(|s| 1 + usize::from(s.last.is_some()));
+        self.entries.len() + sums.sum::<usize>()
     }
 
     /// Whether no reply is remembered.
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.entries.is_empty() && self.sums.is_empty()
     }
 
     fn answered(&mut self, event: &Event, reply: &Mad) {
