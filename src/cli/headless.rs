@@ -20,7 +20,7 @@ use crate::report::{self, Format};
 pub const QUEUE: usize = 1024;
 
 /// How long ending a session may take before it is given up.
-const GRACE: Duration = Duration::from_secs(5);
+pub const GRACE: Duration = Duration::from_secs(5);
 
 /// When to stop collecting.
 #[derive(Clone, Copy, Debug)]
@@ -145,7 +145,7 @@ fn collect(common: &Common, args: &ReportArgs) -> Result<(Model, Option<i32>), F
     let outcome = if common.sim_time == SimTime::Fast {
         Ok(in_virtual_time(port, config, until, encoder, &signals))
     } else {
-        in_real_time(port, config, until, encoder, &signals)
+        in_real_time(port, config, until, (encoder, &outlets), &signals)
     };
     outlets.finish()?;
     outcome
@@ -155,7 +155,7 @@ fn in_real_time(
     port: Box<dyn crate::port::MadPort>,
     config: engine::Config,
     until: Until,
-    encoder: Option<Sender<SharedBatch>>,
+    (encoder, outlets): (Option<Sender<SharedBatch>>, &Outlets),
     signals: &Signals,
 ) -> Result<(Model, Option<i32>), Failure> {
     let (tx, rx) = bounded(QUEUE);
@@ -165,6 +165,7 @@ fn in_real_time(
     };
     let handle = engine::start(port, config, sinks)
         .map_err(|e| Failure::io("cannot start the engine's thread", &e))?;
+    outlets.arm(handle.commander.on_recording_stopped());
     let mut model = Model::new();
     let mut stop = Stop::new(until);
     let began = Instant::now();
@@ -194,7 +195,9 @@ fn in_real_time(
         }
     }
     drop(rx);
-    handle.join().map_err(Failure::Trouble)?;
+    if let Some(joined) = handle.join_within(GRACE) {
+        joined.map_err(Failure::Trouble)?;
+    }
     if quitting.is_none() {
         let why = model.closed().unwrap_or("for no reason given").to_owned();
         return Err(Failure::Trouble(format!("the session ended: {why}")));

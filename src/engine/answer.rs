@@ -48,10 +48,11 @@ impl Core {
         let (now, timeout) = (self.now, self.timeout());
         let share = self.share(job.lane());
         share.over(&job);
-        if job.ask != Ask::NodeTable {
+        if !matches!(job.ask, Ask::Table(_)) {
             share.answered(now.since(sent), job.attempt > 1, timeout);
         }
         let changes = self.topology.learn(&request, &mad);
+        self.routes.learn(now, &request, &mad, &changes);
         self.emit(What::Received(Received {
             addr,
             mad: mad.clone(),
@@ -61,6 +62,11 @@ impl Core {
             return;
         }
         let status = mad.status();
+        if let (true, Ask::Table(table)) = (status.is_busy(), job.ask) {
+            self.table_busy(table);
+            self.finish(job, Done::Answered);
+            return;
+        }
         if status.is_busy() {
             self.busy(job);
             return;
@@ -156,7 +162,8 @@ impl Core {
             }
             (Ask::Inform(subscribe), _) => self.informed(subscribe, mad),
             (Ask::Path(id), _) => self.path_told(id, mad),
-            (Ask::NodeTable, _) => self.table_told(mad),
+            (Ask::Table(table), _) => self.table_told(table, mad),
+            (Ask::SmInfoAt(_), _) if ok => self.sm_seen(mad),
             _ => {}
         }
     }

@@ -349,7 +349,7 @@ impl Core {
         self.pace_changed();
         self.check_end(kind);
         if kind == SweepKind::Counters {
-            self.sample_service_levels();
+            self.learn_service_levels();
         }
     }
 

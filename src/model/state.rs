@@ -170,6 +170,14 @@ pub(super) struct Sm {
     pub told: bool,
     /// When another one was found to be master instead.
     pub displaced: Option<Stamp>,
+    /// When it was first heard of.
+    pub first: Stamp,
+    /// When its state, priority or LID last changed; when it was first heard of, if never.
+    pub changed: Stamp,
+    /// Since when it does not answer.
+    pub silent: Option<Stamp>,
+    /// Activity counts a second between its last two answers.
+    pub rate: Option<f32>,
 }
 
 /// One loop's sweeps.

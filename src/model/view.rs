@@ -11,6 +11,11 @@ use crate::port::{AgentReport, LocalPort, Stamp};
 use super::{Ber, Num};
 use crate::mad::FecMode;
 
+pub use super::routes::LABEL as PATH_LABEL;
+pub use super::routes::{Destination, HopView, PathView, RouteRow, RoutesView, UsesView};
+pub use super::sa::{SaDifference, SaOutcome, SaTableView};
+pub use super::sms::SmRow;
+
 /// The header's facts.
 #[derive(Clone, Debug)]
 pub struct HeaderView<'m> {
@@ -40,6 +45,8 @@ pub struct HeaderView<'m> {
     pub smp_rate: (Num<f64>, u32),
     /// GMP rate in the last second and its limit (0 = none).
     pub gmp_rate: (Num<f64>, u32),
+    /// The recording of this session stopped before its end: why.
+    pub unrecorded: Option<&'m str>,
     /// Events lost on the way here.
     pub dropped: u64,
     /// Bytes that came in and were no MAD.

@@ -84,6 +84,7 @@ impl Model {
             gmp_in_flight: (self.gmps_out, self.settings.gmp.in_flight),
             smp_rate: (self.beat.smp_rate, self.settings.smp.rate),
             gmp_rate: (self.beat.gmp_rate, self.settings.gmp.rate),
+            unrecorded: self.unrecorded.as_deref(),
             dropped: self.dropped,
             malformed: self.malformed,
             refused: self.agents.iter().filter(|a| a.refused.is_some()).collect(),

@@ -461,6 +461,7 @@ impl Facts for Fixture {
                 },
                 20_000,
             ),
+            unrecorded: None,
             dropped: self.dropped,
             malformed: self.malformed,
             refused: self.agents.iter().collect(),
