@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 
 use super::job::{Job, Lane, RunId};
+use super::rtt::Rtt;
 use crate::mad::{ClassCaps, ClassCaps2};
 use crate::port::Stamp;
 
@@ -26,6 +27,8 @@ pub(super) struct Seat {
     pub(super) back: Option<Back>,
     /// An attempt failed and no answer came since.
     pub(super) troubled: bool,
+    /// Latency of its answers.
+    pub(super) rtt: Rtt,
 }
 
 /// What the performance agent of a node can do.
@@ -109,6 +112,8 @@ pub(super) struct NodeState {
     pub(super) deferred: Vec<(u8, RunId)>,
     /// RespTimeValue of its performance agent.
     pub(super) resp_time: Option<u8>,
+    /// It is silent when asked for FDR10 or FEC: not asked again until it is met anew.
+    pub(super) no_link_details: bool,
     /// The tick was asked for.
     pub(super) tick: bool,
     /// Service level towards it, once the SA told.

@@ -98,6 +98,7 @@ impl Core {
             // It may have other firmware now, or be another machine with the same adapter.
             node.pma = super::nodes::Pma::Unknown;
             node.redirect = None;
+            node.no_link_details = false;
             node.tick = false;
         }
         let walked = self.nodes.get(&id).is_some_and(|n| n.walked == generation);
@@ -230,13 +231,16 @@ impl Core {
             && info.link_speed_active() == LinkSpeed::Qdr
             && !extended
             && may_run_fdr10(node.info.device_id());
+        if self.nodes.get(&key.node).is_some_and(|n| n.no_link_details) {
+            return;
+        }
         let fec = at.is_up() && caps2.has(PortCaps2::PORT_INFO_EXTENDED);
         let who = Who::Node(key.node);
         if fdr10 {
-            self.enqueue(Job::new(Ask::Fdr10(key.port), who).run(run).attempts(1));
+            self.enqueue(Job::new(Ask::Fdr10(key.port), who).run(run));
         }
         if fec {
-            self.enqueue(Job::new(Ask::Fec(key.port), who).run(run).attempts(1));
+            self.enqueue(Job::new(Ask::Fec(key.port), who).run(run));
         }
     }
 
