@@ -10,8 +10,8 @@ use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_mai
 use fabtop::event::{Event, Received, Sent, What};
 use fabtop::fabric::{NodeId, Target};
 use fabtop::mad::{
-    Attribute, ClassCaps, ClassPortInfo, Mad, Method, NodeInfo, NodeType, PortCounters,
-    PortCountersExtended, PortInfo, PortState,
+    Attribute, ClassCaps, ClassPortInfo, LinkSpeedExt, LinkWidth, Mad, Method, NodeInfo, NodeType,
+    PortCaps, PortCounters, PortCountersExtended, PortInfo, PortState,
 };
 use fabtop::model::Model;
 use fabtop::port::{Address, Stamp};
@@ -69,11 +69,24 @@ fn found(stream: &mut Stream, nodes: RangeInclusive<u64>) -> Vec<Event> {
         let ask = Mad::perf(Method::Get, ClassPortInfo::ID, 0, 0);
         stream.exchange(Stamp::ZERO, target, ask, &caps);
         let mut up = PortInfo::new();
-        up.set_port_state(PortState::Active);
+        up.set_port_state(PortState::Active)
+            .set_cap_mask(PortCaps::EXT_SPEEDS)
+            .set_link_width_active(LinkWidth::X4)
+            .set_link_speed_ext_active(LinkSpeedExt::Edr);
+        let ask = Mad::smp_lid(Method::Get, PortInfo::ID, 0, 0);
+        let port0 = Target::port(NodeId::new(guid).port(0), 1);
+        stream.exchange(Stamp::ZERO, port0, ask, &up);
         for port in 1..=PORTS {
             let ask = Mad::smp_lid(Method::Get, PortInfo::ID, u32::from(port), 0);
             let target = Target::port(NodeId::new(guid).port(port), 1);
             stream.exchange(Stamp::ZERO, target, ask, &up);
+            // Each port of an even switch leads to the same port of the odd one before it.
+            if guid % 2 == 0 {
+                info.set_local_port(port);
+                let via = Target::beyond(NodeId::new(guid - 1).port(port), 1);
+                let ask = Mad::smp_dr(Method::Get, NodeInfo::ID, 0, &[1], 0).unwrap();
+                stream.exchange(Stamp::ZERO, via, ask, &info);
+            }
         }
     }
     stream.take()

@@ -196,6 +196,8 @@ pub enum ReportKind {
     Timeouts,
     /// Nodes and links as a topology file
     Topology,
+    /// Each loop's last sweep: requests, failures, how long it took
+    Sweeps,
 }
 
 /// Formats of `report topology`.

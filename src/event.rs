@@ -11,9 +11,13 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::fabric::{NodeId, Target};
+use crate::fabric::sa::SaTable;
+use crate::fabric::{Lid, NodeId, PortKey, Target};
 use crate::mad::Mad;
 use crate::port::{Address, AgentReport, LocalPort, Source, Stamp};
+
+/// In one of so many counter sweeps a port is asked what its FEC repaired.
+pub const FEC_EVERY: u32 = 6;
 
 /// One thing that happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,11 +104,18 @@ pub enum What {
         /// What, in words.
         text: Box<str>,
     },
-    /// Events were lost on their way here: the gap in `seq` says which.
+    /// The recording of the session stopped before its end: the disk is full, or its like.
+    RecordingStopped {
+        /// Why, in one sentence.
+        why: Box<str>,
+    },
+    /// Events were lost on their way here: those before the one whose number this has, too.
     Dropped {
         /// How many.
         count: u64,
     },
+    /// Something that is read on demand: its reading begins or ends.
+    Reading(Box<Reading>),
     /// Something the engine has to say, in words: an SA difference, a lost subscription.
     Note {
         /// How grave it is.
@@ -403,6 +414,49 @@ pub struct SweepEnded {
     pub skipped: u32,
     /// Digest of the engine's topology; the model's must be the same.
     pub digest: u64,
+}
+
+/// What can be read on demand: what no sweep asks for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Topic {
+    /// The blocks of forwarding tables that decide on the path from a port to a LID.
+    Path {
+        /// Where it begins.
+        from: PortKey,
+        /// Where it leads to.
+        lid: Lid,
+    },
+    /// The whole forwarding table of a switch.
+    Table {
+        /// The switch.
+        switch: NodeId,
+    },
+    /// Tables of the SA, one after the other.
+    Sa {
+        /// Which.
+        tables: Vec<SaTable>,
+    },
+    /// SMInfo of every port that says that an SM runs there.
+    Sms,
+}
+
+/// The reading of a topic.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reading {
+    /// What is read.
+    pub topic: Topic,
+    /// How it ended; `None` when it begins.
+    pub ended: Option<ReadingEnded>,
+}
+
+/// How a reading ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReadingEnded {
+    /// Requests answered.
+    pub answered: u32,
+    /// Requests that failed, or were refused.
+    pub failed: u32,
 }
 
 /// A request and its reply as they were before the viewer joined.

@@ -43,6 +43,9 @@ impl Core {
     /// A job is over: its place goes to the next one, its sweep counts it.
     pub(super) fn finish(&mut self, job: Job, done: Done) {
         self.end_earlier_attempts(&job);
+        if job.ask == Ask::Inform(false) {
+            self.sa.withdrawing = false;
+        }
         let lane = job.lane();
         if let Some(id) = job.seat
             && let Some(node) = self.nodes.get_mut(&id)
@@ -67,10 +70,21 @@ impl Core {
             Who::Sm => self.sa.over(job.ask),
             _ => {}
         }
+        match job.ask {
+            Ask::Table(table) => self.table_over(table, done),
+            Ask::Lft(_) | Ask::SwitchInfo => self.route_answered(job.node(), job.ask, done),
+            Ask::SmInfoAt(port) => self.sm_answered(job.node().map(|id| id.port(port)), done),
+            _ => {}
+        }
         if job.ask == Ask::PerfCaps
             && let Some(id) = job.node()
         {
             self.perf_caps_over(id, done);
+        }
+        match (job.ask, job.node()) {
+            (Ask::AllPorts, Some(id)) => self.sums_over(id),
+            (Ask::Detail(..), _) => self.focus_answered(),
+            _ => {}
         }
         self.count(job.run, done);
     }

@@ -8,7 +8,7 @@ use super::nodes::{Pma, Redirect};
 use super::table::{Pending, Stage};
 use crate::event::{Malformed, Received, What};
 use crate::fabric::Changes;
-use crate::mad::{Attribute, ClassPortInfo, Mad, MgmtClass};
+use crate::mad::{Attribute, ClassPortInfo, Mad, MgmtClass, StatusCode};
 use crate::port::{Address, Arrival};
 
 /// How often "busy" is taken for an answer before the request counts as failed.
@@ -16,7 +16,14 @@ const BUSY_MOST: u8 = 10;
 
 /// Asked of subnet administration, which takes as long as its work takes.
 pub(super) const fn is_sa(ask: Ask) -> bool {
-    matches!(ask, Ask::Inform(_) | Ask::Path(_) | Ask::NodeTable)
+    matches!(ask, Ask::Inform(_) | Ask::Path(_) | Ask::Table(_))
+}
+
+fn is_unsupported(mad: &Mad) -> bool {
+    matches!(
+        mad.status().code(),
+        StatusCode::UnsupportedMethod | StatusCode::UnsupportedAttribute
+    )
 }
 
 impl Core {
@@ -62,6 +69,7 @@ impl Core {
         self.end_other_attempts(&job, stage);
         job.id = 0;
         let changes = self.topology.learn(&request, &mad);
+        self.routes.learn(self.now, &request, &mad, &changes);
         self.emit(What::Received(Received {
             addr,
             mad: mad.clone(),
@@ -75,6 +83,11 @@ impl Core {
             return;
         }
         let status = mad.status();
+        if let (true, Ask::Table(table)) = (status.is_busy(), job.ask) {
+            self.table_busy(table);
+            self.finish(job, Done::Answered);
+            return;
+        }
         if status.is_busy() {
             self.busy(job);
             return;
@@ -163,9 +176,15 @@ impl Core {
                 };
                 node.resp_time = info.map(|i| i.resp_time_value());
             }
+            (Ask::AllPorts, Who::Node(id)) => self.sum_read(id, mad),
+            (Ask::Counters(port), Who::Node(id)) => self.errors_read(job, id, port, mad),
+            (Ask::Speeds(_) | Ask::Detail(..), Who::Node(id)) if is_unsupported(mad) => {
+                self.refused(id, job.ask);
+            }
             (Ask::Inform(subscribe), _) => self.informed(subscribe, mad),
             (Ask::Path(id), _) => self.path_told(id, mad),
-            (Ask::NodeTable, _) => self.table_told(mad),
+            (Ask::Table(table), _) => self.table_told(table, mad),
+            (Ask::SmInfoAt(_), _) if ok => self.sm_seen(mad),
             _ => {}
         }
     }

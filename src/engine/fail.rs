@@ -165,8 +165,12 @@ impl Core {
     /// A request failed for good.
     pub(super) fn give_up(&mut self, job: Job, _target: Target) {
         if job.ask.optional() {
-            if let (Some(id), Ask::Fdr10(_) | Ask::Fec(_)) = (job.node(), job.ask) {
-                self.nodes.entry(id).or_default().no_link_details = true;
+            if let Some(id) = job.node() {
+                // Some agents stay silent instead of saying so.
+                self.refused(id, job.ask);
+                if matches!(job.ask, Ask::Fdr10(_) | Ask::Fec(_)) {
+                    self.nodes.entry(id).or_default().no_link_details = true;
+                }
             }
             self.finish(job, Done::Dropped);
             return;
@@ -233,11 +237,14 @@ impl Core {
 
     /// A node answered on a lane: it is well there. True if it had been backing off.
     pub(super) fn is_well(&mut self, id: NodeId, lane: Lane) -> bool {
-        let seat = self.nodes.entry(id).or_default().seat(lane);
+        let node = self.nodes.entry(id).or_default();
+        let seat = node.seat(lane);
         seat.troubled = false;
         let Some(back) = seat.back.take() else {
             return false;
         };
+        // What it was silent on meanwhile it may have all the same.
+        node.refused.clear();
         self.probes.remove(&(back.until, id, lane));
         self.say_back_off(id);
         true

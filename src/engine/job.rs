@@ -4,6 +4,7 @@
 //! topology knows by then.
 
 use crate::event::SweepKind;
+use crate::fabric::sa::SaTable;
 use crate::fabric::{NodeId, PortKey};
 
 /// The two kinds of MADs that have a budget each.
@@ -35,14 +36,24 @@ pub(super) enum Ask {
     PerfCaps,
     Counters(u8),
     CountersExt(u8),
+    /// PortCounters summed over all ports of a node.
+    AllPorts,
+    /// PortExtendedSpeedsCounters, for what FEC repairs.
+    Speeds(u8),
+    /// An optional attribute of performance management, for the port that is looked at.
+    Detail(u16, u8),
     /// PortSamplesControl, for the tick of XmitWait.
     Tick(u8),
     /// Set(InformInfo): subscribe, or withdraw.
     Inform(bool),
     /// PathRecord to a node, for its SL.
     Path(NodeId),
-    /// GetTable(NodeRecord).
-    NodeTable,
+    /// A whole table of the SA.
+    Table(SaTable),
+    /// SMInfo of a port of a node, by its LID.
+    SmInfoAt(u8),
+    /// A block of a linear forwarding table.
+    Lft(u16),
 }
 
 impl Ask {
@@ -54,7 +65,9 @@ impl Ask {
             | Ask::PortInfo(_)
             | Ask::Fdr10(_)
             | Ask::Fec(_)
-            | Ask::SmInfo => Lane::Smp,
+            | Ask::SmInfo
+            | Ask::SmInfoAt(_)
+            | Ask::Lft(_) => Lane::Smp,
             _ => Lane::Gmp,
         }
     }
@@ -62,7 +75,16 @@ impl Ask {
     /// A node that does not answer this may still be well: some agents stay silent instead of
     /// saying "unsupported".
     pub(super) const fn optional(self) -> bool {
-        matches!(self, Ask::Fdr10(_) | Ask::Fec(_) | Ask::Tick(_))
+        matches!(
+            self,
+            Ask::Fdr10(_)
+                | Ask::Fec(_)
+                | Ask::Tick(_)
+                | Ask::AllPorts
+                | Ask::Speeds(_)
+                | Ask::Detail(..)
+                | Ask::SmInfoAt(_)
+        )
     }
 }
 

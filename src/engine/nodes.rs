@@ -1,10 +1,11 @@
 //! What the engine keeps of each node beside the topology: its share of the budgets, its
 //! back-off, and what its performance agent can do.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use super::job::{Job, Lane, RunId};
 use super::rtt::Rtt;
+use super::sums::Sums;
 use crate::mad::{ClassCaps, ClassCaps2};
 use crate::port::Stamp;
 
@@ -54,6 +55,16 @@ impl Pma {
     pub(super) fn wide_errors(self) -> bool {
         self.wide()
             && matches!(self, Pma::Known { caps2, .. } if caps2.has(ClassCaps2::ADDITIONAL_EXT))
+    }
+
+    /// PortSelect 255 gives the sum over all ports.
+    pub(super) fn all_ports(self) -> bool {
+        matches!(self, Pma::Known { caps, .. } if caps.has(ClassCaps::ALL_PORT_SELECT))
+    }
+
+    /// PortExtendedSpeedsCounters, with the counters of RS-FEC.
+    pub(super) fn fec(self) -> bool {
+        matches!(self, Pma::Known { caps, .. } if caps.has(ClassCaps::RS_FEC))
     }
 
     pub(super) fn xmit_wait(self) -> bool {
@@ -116,6 +127,10 @@ pub(super) struct NodeState {
     pub(super) no_link_details: bool,
     /// The tick was asked for.
     pub(super) tick: bool,
+    /// Optional attributes of performance management that it does not have.
+    pub(super) refused: BTreeSet<u16>,
+    /// What the sum over all its ports tells of them.
+    pub(super) sums: Sums,
     /// Service level towards it, once the SA told.
     pub(super) sl: Option<u8>,
     pub(super) redirect: Option<Redirect>,
@@ -170,6 +185,7 @@ impl NodeState {
             *seat = Seat::default();
         }
         self.deferred.clear();
+        self.sums.drop_requests();
         self.reread = Reread::default();
         if self.pma == Pma::Asked {
             self.pma = Pma::Unknown;
@@ -182,5 +198,21 @@ impl NodeState {
             seat.waiting.clear();
         }
         self.deferred.clear();
+        self.sums.drop_requests();
+    }
+
+    /// Ports of a sweep that wait for the answer to another question.
+    pub(super) fn deferred_of(&self, run: RunId) -> usize {
+        let caps = self.deferred.iter().filter(|(_, r)| *r == run).count();
+        caps + self.sums.deferred_of(run)
+    }
+
+    /// It may have other firmware now: what its performance agent can do is asked again.
+    pub(super) fn forget_pma(&mut self) {
+        self.pma = Pma::Unknown;
+        self.redirect = None;
+        self.tick = false;
+        self.refused.clear();
+        self.sums = Sums::default();
     }
 }

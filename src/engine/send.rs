@@ -9,11 +9,13 @@ use super::job::{Ask, By, Done, Job, Lane, Who};
 use super::rtt::{Rtt, waits};
 use super::table::{Pending, Stage, Times};
 use crate::event::{SendFailed, What};
+use crate::fabric::sa::SaTable;
 use crate::fabric::{DrPath, NodeId, NodeKind, Request, Target};
 use crate::mad::{
-    Attribute, ClassPortInfo, InformInfo, Mad, Method, MlnxExtPortInfo, NodeDescription, NodeInfo,
-    NodeRecord, PathRecord, PortCaps, PortCounters, PortCountersExtended, PortInfo,
-    PortInfoExtended, PortSamplesControl, SmInfo, SwitchInfo, component,
+    Attribute, ClassPortInfo, InformInfo, LinearForwardingTable, Mad, Method, MlnxExtPortInfo,
+    NodeDescription, NodeInfo, PathRecord, PortCaps, PortCounters, PortCountersExtended,
+    PortExtendedSpeeds, PortInfo, PortInfoExtended, PortSamplesControl, SmInfo, SwitchInfo,
+    component,
 };
 use crate::port::{Address, Agent, Outgoing, PortError};
 
@@ -23,10 +25,8 @@ const SLACK: Duration = Duration::from_millis(250);
 const QUEUE_FULL: Duration = Duration::from_millis(1);
 /// The top bit of PortInfo's modifier: the asker knows extended speeds.
 const KNOWS_EXTENDED_SPEEDS: u32 = 1 << 31;
-/// Time for an SA table: what its transfer needs for a node, and the least of it.
-const TABLE_PER_NODE: Duration = Duration::from_millis(1);
-const TABLE_LEAST: Duration = Duration::from_secs(4);
-const TABLE_MOST: Duration = Duration::from_secs(38);
+/// PortSelect for the sum over all ports.
+const ALL_PORTS: u8 = 255;
 
 /// A job made into a MAD.
 struct Made {
@@ -47,7 +47,7 @@ impl Core {
     /// New requests of this lane may leave, rate apart.
     pub(super) fn can_ask(&self, lane: Lane) -> bool {
         !self.is_gone()
-            && !self.is_held()
+            && (!self.is_held() || self.is_closing())
             && self.share_ref(lane).has_room()
             && self.table.len() < usize::from(self.most_known())
             && self.in_flight() < MAX_IN_FLIGHT
@@ -182,14 +182,10 @@ impl Core {
     }
 
     fn timeout_of(&self, ask: Ask) -> Duration {
-        let timeout = self.timeout();
-        if ask != Ask::NodeTable {
-            return timeout;
+        match ask {
+            Ask::Table(table) => self.table_timeout(table),
+            _ => self.timeout(),
         }
-        let nodes = u32::try_from(self.topology.len()).unwrap_or(u32::MAX);
-        (TABLE_LEAST + TABLE_PER_NODE * nodes)
-            .min(TABLE_MOST)
-            .max(timeout)
     }
 
     fn make(&self, job: &Job, tid: u32) -> Result<Made, Unmade> {
@@ -199,7 +195,7 @@ impl Core {
                 Ok(self.by_lid(job, lid, Target::default(), tid))
             }
             ask if ask.lane() == Lane::Smp => self.make_smp(job, tid),
-            Ask::Inform(_) | Ask::Path(_) | Ask::NodeTable => self.make_sa(job, tid),
+            Ask::Inform(_) | Ask::Path(_) | Ask::Table(_) => self.make_sa(job, tid),
             _ => self.make_perf(job, tid),
         }
     }
@@ -248,14 +244,23 @@ impl Core {
                     Ask::PortInfo(port) | Ask::Fdr10(port) | Ask::Fec(port) => {
                         Target::port(id.port(port), generation)
                     }
+                    Ask::SmInfoAt(port) => Target::port(id.port(port), generation),
                     _ => Target::node(id, generation),
+                };
+                let lid = match job.ask {
+                    Ask::SmInfoAt(port) => node.lid(port),
+                    _ => node.any_lid(),
                 };
                 if job.by == By::Lid
                     && self.can_route_by_lid()
-                    && let Some(lid) = node.any_lid()
+                    && let Some(lid) = lid
                     && self.topology.local().is_none_or(|local| local.node != id)
                 {
                     return Ok(self.by_lid(job, lid, target, tid));
+                }
+                if matches!(job.ask, Ask::SmInfoAt(port) if port != 0 && port != node.entry) {
+                    // The route enters the node by another port, where another SM may run.
+                    return Err(Unmade::NoWay);
                 }
                 (target, node.route)
             }
@@ -296,7 +301,8 @@ impl Core {
         match job.ask {
             Ask::NodeDescription => (NodeDescription::ID, 0),
             Ask::SwitchInfo => (SwitchInfo::ID, 0),
-            Ask::SmInfo => (SmInfo::ID, 0),
+            Ask::SmInfo | Ask::SmInfoAt(_) => (SmInfo::ID, 0),
+            Ask::Lft(block) => (LinearForwardingTable::ID, u32::from(block)),
             Ask::PortInfo(port) => {
                 let extended = job
                     .node()
@@ -326,17 +332,20 @@ impl Core {
             Ask::Counters(port) => (PortCounters::ID, Some(port)),
             Ask::CountersExt(port) => (PortCountersExtended::ID, Some(port)),
             Ask::Tick(port) => (PortSamplesControl::ID, Some(port)),
+            Ask::AllPorts => (PortCounters::ID, Some(ALL_PORTS)),
+            Ask::Speeds(port) => (PortExtendedSpeeds::ID, Some(port)),
+            Ask::Detail(attribute, port) => (attribute, Some(port)),
             _ => (ClassPortInfo::ID, None),
         };
         if let Some(port) = port
             && port != 0
-            && !matches!(job.ask, Ask::Tick(_))
+            && !matches!(job.ask, Ask::Tick(_) | Ask::AllPorts | Ask::Detail(..))
             && node.port(port).is_none_or(|p| !p.is_up())
         {
             return Err(Unmade::Moot);
         }
         let lid = match port {
-            Some(port) if node.kind != NodeKind::Switch => node.lid(port),
+            Some(port) if node.kind != NodeKind::Switch && port != ALL_PORTS => node.lid(port),
             _ => node.any_lid(),
         }
         .ok_or(Unmade::NoWay)?;
@@ -391,7 +400,21 @@ impl Core {
                 mad.set_data(&record);
                 mad
             }
-            _ => Mad::sa(Method::GetTable, NodeRecord::ID, 0, 0, tid),
+            // Every path from here, one to each port: what the SLs are taken from.
+            Ask::Table(SaTable::Paths) => {
+                let mut record = PathRecord::new();
+                record
+                    .set_slid(local.lid)
+                    .set_reversible(true)
+                    .set_numb_path(1);
+                let mask =
+                    component::PATH_SLID | component::PATH_REVERSIBLE | component::PATH_NUMB_PATH;
+                let mut mad = Mad::sa(Method::GetTable, PathRecord::ID, 0, mask, tid);
+                mad.set_data(&record);
+                mad
+            }
+            Ask::Table(table) => Mad::sa(Method::GetTable, table.id(), 0, 0, tid),
+            _ => return Err(Unmade::NoWay),
         };
         Ok(Made {
             addr: Address::gmp(sm_lid, local.sm_sl, local.pkey_index.unwrap_or(0)),

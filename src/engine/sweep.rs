@@ -9,11 +9,10 @@ use std::time::Duration;
 
 use super::core::Core;
 use super::job::{Ask, By, Done, Job, Lane, RunId, Who};
-use super::nodes::Pma;
 use super::table::Stage;
 use crate::event::{Settings, SweepBegan, SweepEnded, SweepKind, What};
 use crate::fabric::{Change, Node, NodeId, NodeKind};
-use crate::port::{Agent, Source, Stamp};
+use crate::port::{Agent, Stamp};
 
 /// A request that is on its way longer than this does not hold up the next sweep.
 const STRAGGLER: Duration = Duration::from_millis(200);
@@ -245,7 +244,7 @@ fn interleave(ports: impl Iterator<Item = (NodeId, Vec<u8>)>) -> Vec<(NodeId, u8
 }
 
 /// Ports whose counters are worth asking for.
-fn counted_ports(node: &Node) -> Vec<u8> {
+pub(super) fn counted_ports(node: &Node) -> Vec<u8> {
     let mut ports: Vec<u8> = Vec::new();
     if node.kind == NodeKind::Switch && node.has_enhanced_port0() {
         ports.push(0);
@@ -364,7 +363,7 @@ impl Core {
         self.pace_changed();
         self.check_end(kind);
         if kind == SweepKind::Counters {
-            self.sample_service_levels();
+            self.learn_service_levels();
         }
     }
 
@@ -408,15 +407,6 @@ impl Core {
                 }),
         );
         (plan, skipped)
-    }
-
-    fn requests_per_port(&self, id: NodeId) -> usize {
-        let pma = self.nodes.get(&id).map_or(Pma::Unknown, |n| n.pma);
-        if pma.wide() && !pma.wide_errors() {
-            2
-        } else {
-            1
-        }
     }
 
     /// Takes the next port of a lane's plan and asks about it. False if there is none.
@@ -464,64 +454,6 @@ impl Core {
             self.check_end(kind);
         }
         true
-    }
-
-    /// Asks for a port's counters, once it is known which ones it has.
-    fn count_port(&mut self, id: NodeId, port: u8, run: RunId) {
-        let node = self.nodes.entry(id).or_default();
-        match node.pma {
-            Pma::Known { .. } => self.ask_counters(id, port, run),
-            Pma::Asked => {
-                node.deferred.push((port, run));
-                self.loops.opened(Some(run));
-            }
-            Pma::Unknown => {
-                node.pma = Pma::Asked;
-                node.deferred.push((port, run));
-                self.loops.opened(Some(run));
-                self.enqueue(Job::new(Ask::PerfCaps, Who::Node(id)).run(Some(run)));
-            }
-        }
-    }
-
-    fn ask_counters(&mut self, id: NodeId, port: u8, run: RunId) {
-        let node = self.nodes.entry(id).or_default();
-        let pma = node.pma;
-        // ibsim claims XmitWait, but hands PortSamplesControl to the port's SM, which dies of it.
-        let ibsim = matches!(
-            self.source,
-            Source::Ibsim { .. } | Source::Umad { shim: true, .. }
-        );
-        let tick = pma.xmit_wait() && !ibsim && !std::mem::replace(&mut node.tick, true);
-        let who = Who::Node(id);
-        if pma.wide() {
-            self.enqueue(Job::new(Ask::CountersExt(port), who).run(Some(run)));
-        }
-        if !pma.wide_errors() {
-            self.enqueue(Job::new(Ask::Counters(port), who).run(Some(run)));
-        }
-        if tick {
-            self.enqueue(Job::new(Ask::Tick(port), who).attempts(1));
-        }
-    }
-
-    /// The question what a node's performance agent can do is over: its ports are asked now, or
-    /// not at all.
-    pub(super) fn perf_caps_over(&mut self, id: NodeId, done: Done) {
-        let Some(node) = self.nodes.get_mut(&id) else {
-            return;
-        };
-        if node.pma == Pma::Asked {
-            node.pma = Pma::Unknown;
-        }
-        let known = node.pma != Pma::Unknown;
-        for (port, run) in std::mem::take(&mut node.deferred) {
-            if known && self.loops.is_current(run) && !self.is_closing() {
-                self.ask_counters(id, port, run);
-            }
-            let done = if known { Done::Dropped } else { done };
-            self.count(Some(run), done);
-        }
     }
 
     /// Counts the end of a job in its sweep, and ends the sweep after the last.
@@ -592,7 +524,7 @@ impl Core {
             if let Some(node) = self.nodes.get(node) {
                 let waiting = &node.seat_ref(lane_of(kind)).waiting;
                 stragglers += waiting.iter().filter(|job| mine(job)).count();
-                stragglers += node.deferred.iter().filter(|(_, run)| *run == id).count();
+                stragglers += node.deferred_of(id);
             }
         }
         if stragglers < open {

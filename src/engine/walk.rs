@@ -94,12 +94,9 @@ impl Core {
             .any(|c| matches!(c, Change::NodeAppeared(n) | Change::NodeReturned(n) if *n == id));
         if fresh {
             self.forget_back_off(id);
-            let node = self.nodes.entry(id).or_default();
             // It may have other firmware now, or be another machine with the same adapter.
-            node.pma = super::nodes::Pma::Unknown;
-            node.redirect = None;
-            node.no_link_details = false;
-            node.tick = false;
+            self.nodes.entry(id).or_default().forget_pma();
+            self.nodes.entry(id).or_default().no_link_details = false;
         }
         let walked = self.nodes.get(&id).is_some_and(|n| n.walked == generation);
         match job.run {

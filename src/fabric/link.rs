@@ -66,6 +66,24 @@ impl LinkSpeed {
         }
     }
 
+    /// What one lane carries on the wire in Gbit/s, before any coding is taken off; `None` if
+    /// unknown (InfiniBand Architecture Specification, volume 2, chapter 5; PAM4 from HDR on:
+    /// two bits a symbol).
+    pub const fn signalling_gbps(self) -> Option<f64> {
+        match self {
+            LinkSpeed::Unknown => None,
+            LinkSpeed::Sdr => Some(2.5),
+            LinkSpeed::Ddr => Some(5.0),
+            LinkSpeed::Qdr => Some(10.0),
+            LinkSpeed::Fdr10 => Some(10.3125),
+            LinkSpeed::Fdr => Some(14.0625),
+            LinkSpeed::Edr => Some(25.78125),
+            LinkSpeed::Hdr => Some(53.125),
+            LinkSpeed::Ndr => Some(106.25),
+            LinkSpeed::Xdr => Some(212.5),
+        }
+    }
+
     /// Effective data rate of one lane in Gbit/s, after line coding; `None` if unknown.
     pub const fn lane_gbps(self) -> Option<f64> {
         match self {

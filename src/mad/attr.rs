@@ -159,7 +159,7 @@ impl Family {
 }
 
 /// What is known of an attribute without its Rust type.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct AttributeInfo {
     /// Where the ID has this meaning.
     pub family: Family,

@@ -5,8 +5,8 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-use super::Gid;
 use super::attr::{FieldType, get_bits};
+use super::{Gid, text};
 
 /// How a field's value is shown.
 #[derive(Clone, Copy)]
@@ -154,8 +154,7 @@ pub enum Value<'a> {
     Coded(u64, fn(u64, &mut fmt::Formatter<'_>) -> fmt::Result),
     /// A global identifier.
     Gid(Gid),
-    /// Text from the fabric, shown up to the first NUL with control characters
-    /// escaped.
+    /// Text from the fabric, shown as [`text`] makes it.
     Text(&'a [u8]),
     /// Bytes, shown in hex.
     Bytes(&'a [u8]),
@@ -199,31 +198,6 @@ impl Serialize for Value<'_> {
         match *self {
             Value::Number(n) => serializer.serialize_u64(n),
             _ => serializer.collect_str(self),
-        }
-    }
-}
-
-/// Text from the fabric made harmless: up to the first NUL, control characters
-/// and broken UTF-8 replaced by visible escapes. Inner spaces survive.
-pub fn text(bytes: &[u8]) -> Cow<'_, str> {
-    let bytes = bytes.split(|&byte| byte == 0).next().unwrap_or_default();
-    match std::str::from_utf8(bytes) {
-        Ok(text) if !text.chars().any(char::is_control) => Cow::Borrowed(text),
-        _ => {
-            let mut safe = String::with_capacity(bytes.len() + 8);
-            for chunk in bytes.utf8_chunks() {
-                for c in chunk.valid().chars() {
-                    if c.is_control() {
-                        safe.extend(c.escape_default());
-                    } else {
-                        safe.push(c);
-                    }
-                }
-                for byte in chunk.invalid() {
-                    safe.extend(std::ascii::escape_default(*byte).map(char::from));
-                }
-            }
-            Cow::Owned(safe)
         }
     }
 }
@@ -310,19 +284,5 @@ impl<'a> Iterator for Fields<'a> {
                 bytes: self.bytes,
             });
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn escape_sequences_in_text_become_visible() {
-        assert_eq!(text(b"\x1b[2Jhost  1\0junk"), "\\u{1b}[2Jhost  1");
-        assert_eq!(text("knöten".as_bytes()), "knöten");
-        assert_eq!(text(b"a\xffb"), "a\\xffb");
-        // C1 controls, here CSI, are controls too.
-        assert_eq!(text("\u{9b}31m".as_bytes()), "\\u{9b}31m");
     }
 }

@@ -34,7 +34,9 @@
 
 pub mod attr;
 mod build;
+mod clean;
 mod common;
+pub mod details;
 mod field;
 #[cfg(test)]
 mod foreign;
@@ -50,12 +52,14 @@ mod sa;
 pub mod secrets;
 mod smp;
 mod status;
+mod sums;
 mod values;
 
 pub use attr::{Attribute, AttributeInfo, Family};
+pub use clean::{clean, clean_str, text};
 pub use common::*;
 pub(crate) use field::Show;
-pub use field::{Field, FieldValue, Fields, Value, text};
+pub use field::{Field, FieldValue, Fields, Value};
 pub use gid::Gid;
 pub use header::{HEADER_LEN, MAD_LEN, MAX_HOPS, Mad, MadView, data_offset};
 pub use perf::*;
@@ -63,6 +67,7 @@ pub use port_info::*;
 pub use sa::*;
 pub use smp::*;
 pub use status::{SaStatus, Status, StatusCode, StatusWords};
+pub use sums::ErrorCounts;
 pub use values::*;
 
 /// Bytes that are not what they should be.

@@ -6,6 +6,9 @@
 //!   has no rate, and what the counter shows now counts from the reset's zero. What was counted
 //!   between the last sample and the reset is lost, so the sum is "at least" from then on.
 //! - The first sample is the baseline; a change of the field's width is a new one.
+//! - Where a node sums up its ports (PortSelect 255), an unchanged sum says that no port counted
+//!   an error: its error counters are as they were, as of then. PortRcvSwitchRelayErrors and
+//!   32-bit data counters are not compared, and are as old as their last reading.
 //! - A sample's time is the middle between its request's sending and its reply's arrival, so a
 //!   reply that takes long does not bend the rate. Rates come from two samples' own times, so a
 //!   missing sample in between makes a longer interval, not a gap or a spike.
@@ -175,6 +178,8 @@ const ERRORS: Set = {
     set
 };
 const SUMMED: Set = ERRORS & !Counter::RcvSwitchRelayErrors.bit();
+/// What an unchanged sum over all ports says nothing of, as far as it is read as 32 bits.
+const UNCOMPARED: Set = DATA | Counter::RcvSwitchRelayErrors.bit();
 
 /// What a node's performance management says it can do. All zero if ClassPortInfo failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -246,6 +251,8 @@ struct Times {
     last: Option<Stamp>,
     /// Between the two last samples.
     span_ns: u64,
+    /// Sum of `delta` over the counters of the error sum.
+    errors: u64,
 }
 
 impl Times {
@@ -273,11 +280,17 @@ pub struct Outcome {
 }
 
 /// All counters of a port.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Counters {
-    value: [u64; COUNTERS],
-    since: [u64; COUNTERS],
-    delta: [u64; COUNTERS],
+    // What every row asks for stands first, so that it shares few cache lines.
+    narrow_times: Times,
+    wide_times: Times,
+    /// When the counters were read that the sum over all ports says nothing of.
+    uncompared_times: Times,
+    /// When the last answered question for the 32-bit counters was put.
+    narrow_asked: Stamp,
+    /// Sum of `since` over the counters of the error sum.
+    errors: u64,
     /// Read at least once.
     known: Set,
     /// Read as 64 bits.
@@ -290,31 +303,20 @@ pub struct Counters {
     fresh: Set,
     /// Reset between the two last samples.
     reset: Set,
-    narrow_times: Times,
-    wide_times: Times,
-}
-
-impl Default for Counters {
-    fn default() -> Counters {
-        Counters {
-            value: [0; COUNTERS],
-            since: [0; COUNTERS],
-            delta: [0; COUNTERS],
-            known: 0,
-            wide: 0,
-            pegged: 0,
-            bound: 0,
-            fresh: 0,
-            reset: 0,
-            narrow_times: Times::default(),
-            wide_times: Times::default(),
-        }
-    }
+    value: [u64; COUNTERS],
+    since: [u64; COUNTERS],
+    delta: [u64; COUNTERS],
 }
 
 impl Counters {
-    /// Takes a reading of PortCounters.
-    pub fn read_narrow(&mut self, c: &PortCounters, caps: Caps, at: Stamp) -> Outcome {
+    /// Takes a reading of PortCounters, sampled at `at`; the question was put at `asked`.
+    pub fn read_narrow(
+        &mut self,
+        c: &PortCounters,
+        caps: Caps,
+        at: Stamp,
+        asked: Stamp,
+    ) -> Outcome {
         let reading = Reading {
             values: [
                 u64::from(c.symbol_error()),
@@ -347,7 +349,28 @@ impl Counters {
         if !self.narrow_times.step(at) {
             return Outcome::default();
         }
+        self.uncompared_times.step(at);
+        self.narrow_asked = asked;
         self.take(&reading)
+    }
+
+    /// The node's sum over all ports says at `at` that no error was counted since `since`: the
+    /// 32-bit error counters are as they were, if they were asked for after that. False if they
+    /// were not.
+    pub fn confirm(&mut self, at: Stamp, since: Stamp) -> bool {
+        let same = self.known & !self.wide & !UNCOMPARED;
+        if same == 0 || self.narrow_asked < since || !self.narrow_times.step(at) {
+            return false;
+        }
+        for (i, delta) in self.delta.iter_mut().enumerate() {
+            if same & 1 << i != 0 {
+                *delta = 0;
+            }
+        }
+        self.narrow_times.errors = 0;
+        self.fresh |= same & !self.pegged;
+        self.reset &= !same;
+        true
     }
 
     /// Takes a reading of PortCountersExtended.
@@ -391,6 +414,7 @@ impl Counters {
     pub fn wide_refused(&mut self) {
         self.known &= !self.wide;
         self.wide = 0;
+        self.wide_times = Times::default();
     }
 
     fn take(&mut self, r: &Reading) -> Outcome {
@@ -410,6 +434,7 @@ impl Counters {
             .zip(r.values.iter().zip(&NARROW_MAX))
             .enumerate();
         let (mut pegged, mut fresh, mut reset, mut bound) = (0, 0, 0, 0);
+        let (mut errors, mut error_delta) = (0u64, 0u64);
         for (i, (((value, since), delta), (&new, &max))) in rows {
             let bit = 1 << i;
             if r.real & bit == 0 {
@@ -429,14 +454,24 @@ impl Counters {
                 reset |= bit;
                 bound |= bit;
                 *since = since.saturating_add(new);
+                if SUMMED & bit != 0 {
+                    errors = errors.saturating_add(new);
+                }
                 if outcome.reset.is_none() {
                     outcome.reset = Counter::ALL.get(i).map(|c| (*c, old, new));
                 }
             } else {
-                *since = since.saturating_add(new - old);
+                let more = new - old;
+                *since = since.saturating_add(more);
+                if SUMMED & bit != 0 {
+                    errors = errors.saturating_add(more);
+                }
                 if new < max {
-                    *delta = new - old;
+                    *delta = more;
                     fresh |= bit;
+                    if SUMMED & bit != 0 {
+                        error_delta = error_delta.saturating_add(more);
+                    }
                 }
             }
         }
@@ -444,6 +479,12 @@ impl Counters {
         self.fresh = self.fresh & !r.real | fresh;
         self.reset = self.reset & !r.real | reset;
         self.bound |= bound;
+        self.errors = self.errors.saturating_add(errors);
+        if r.wide {
+            self.wide_times.errors = error_delta;
+        } else {
+            self.narrow_times.errors = error_delta;
+        }
         self.known |= r.real;
         if r.wide {
             self.wide |= r.real;
@@ -456,21 +497,26 @@ impl Counters {
     fn times(&self, c: Counter) -> &Times {
         if self.wide & c.bit() != 0 {
             &self.wide_times
+        } else if UNCOMPARED & c.bit() != 0 {
+            &self.uncompared_times
         } else {
             &self.narrow_times
         }
     }
 
-    /// When the oldest of the attributes in use was last read.
+    /// As of when the oldest of the counters in use is known. PortRcvSwitchRelayErrors, which
+    /// are no errors as a rule, do not count.
     pub fn read_at(&self) -> Option<Stamp> {
-        let narrow = (self.known & !self.wide != 0)
-            .then_some(self.narrow_times.last)
-            .flatten();
-        let wide = (self.wide != 0).then_some(self.wide_times.last).flatten();
-        match (narrow, wide) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        }
+        let narrow = self.known & !self.wide;
+        [
+            (narrow & !UNCOMPARED, &self.narrow_times),
+            (narrow & DATA, &self.uncompared_times),
+            (self.wide, &self.wide_times),
+        ]
+        .into_iter()
+        .filter(|(set, _)| *set != 0)
+        .filter_map(|(_, times)| times.last)
+        .min()
     }
 
     /// When the data counters were last read.
@@ -523,32 +569,34 @@ impl Counters {
         Num::Is(delta as f64 * 1e9 / span as f64).aged(self.is_old(c, now, limit))
     }
 
+    /// The attributes that the error sum's counters come from, those known.
+    fn error_sources(&self) -> impl Iterator<Item = &Times> {
+        let known = SUMMED & self.known;
+        let narrow = (known & !self.wide != 0).then_some(&self.narrow_times);
+        let wide = (known & self.wide != 0).then_some(&self.wide_times);
+        narrow.into_iter().chain(wide)
+    }
+
+    fn errors_are_old(&self, now: Stamp, limit: Duration) -> bool {
+        self.error_sources()
+            .any(|t| t.last.is_none_or(|at| now.since(at) > limit))
+    }
+
     /// Sum of the error counters' increments.
     pub fn errors(&self, now: Stamp, limit: Duration) -> Num<u64> {
-        let mut sum = 0u64;
-        let mut old = false;
         let known = SUMMED & self.known;
         if known == 0 {
-            return Num::Unknown;
-        }
-        for c in Counter::ALL {
-            if known & c.bit() != 0 {
-                sum = sum.saturating_add(self.since.get(c as usize).copied().unwrap_or(0));
-                old |= self.is_old(c, now, limit);
-            }
-        }
-        if self.bound & known != 0 {
-            Num::AtLeast(sum)
+            Num::Unknown
+        } else if self.bound & known != 0 {
+            Num::AtLeast(self.errors)
         } else {
-            Num::Is(sum).aged(old)
+            Num::Is(self.errors).aged(self.errors_are_old(now, limit))
         }
     }
 
     /// True if an error counter of the sum rose since the first sample.
     pub fn has_errors(&self) -> bool {
-        Counter::ALL.into_iter().any(|c| {
-            SUMMED & self.known & c.bit() != 0 && self.since.get(c as usize).is_some_and(|s| *s > 0)
-        })
+        self.errors > 0
     }
 
     /// Errors per second: unknown before two samples, at least the sum of what is known while a
@@ -561,24 +609,15 @@ impl Counters {
         if self.fresh & known == 0 {
             return Num::Unknown;
         }
-        let mut sum = 0.0;
-        let mut old = false;
-        for c in Counter::ALL {
-            if known & c.bit() != 0 {
-                match self.rate(c, now, limit) {
-                    Num::Is(v) => sum += v,
-                    Num::Stale(v) => {
-                        sum += v;
-                        old = true;
-                    }
-                    _ => {}
-                }
-            }
-        }
+        let sum = self
+            .error_sources()
+            .filter(|t| t.span_ns > 0)
+            .map(|t| t.errors as f64 * 1e9 / t.span_ns as f64)
+            .sum();
         if self.fresh & known != known {
             Num::AtLeast(sum)
         } else {
-            Num::Is(sum).aged(old)
+            Num::Is(sum).aged(self.errors_are_old(now, limit))
         }
     }
 

@@ -2,7 +2,9 @@
 
 use super::Model;
 use super::counters::Counter;
-use super::view::{CounterView, EndDetail, PortDetail};
+use super::fec::Fec;
+use super::view::{CounterView, DetailGroup, EndDetail, FecView, PortDetail};
+use crate::event::FEC_EVERY;
 use crate::fabric::{Node, NodeKind, PortKey};
 use crate::mad::{Attribute, PortInfo, PortState};
 use crate::port::Stamp;
@@ -36,6 +38,25 @@ impl Model {
         Counter::ALL.into_iter().map(view).collect()
     }
 
+    /// What a port's forward error correction does; `None` if it was never asked.
+    pub fn fec(&self, key: PortKey, now: Stamp) -> Option<FecView> {
+        let port = self.data(key.node)?.port(key.port)?;
+        // Each port is asked in its turn.
+        let limit = self.interval().saturating_mul(2 * FEC_EVERY);
+        match &port.fec {
+            Some(fec) => Some(fec.view(port.fec_mode, now, limit)),
+            None => port
+                .fec_mode
+                .map(|mode| Fec::default().view(Some(mode), now, limit)),
+        }
+    }
+
+    /// A port's optional counters; none if nobody looked at it.
+    pub fn details(&self, key: PortKey, now: Stamp) -> Vec<DetailGroup> {
+        let limit = self.interval().saturating_mul(2);
+        self.details.view(key, now, limit)
+    }
+
     fn end_detail(&self, key: PortKey, now: Stamp) -> Option<EndDetail<'_>> {
         let (row, traffic) = self.seen_port(key, now)?;
         let node = self.topology.node(key.node)?;
@@ -47,6 +68,8 @@ impl Model {
             node: self.node_facts(node, key),
             port_info: info.map_or_else(Vec::new, |i| port_info_fields(i, key.port)),
             counters: self.counters(key, now),
+            fec: self.fec(key, now),
+            details: self.details(key, now),
             port_info_age: own.and_then(|p| p.info_at).map(|at| now.since(at)),
             counters_age: own
                 .and_then(|p| p.counters.as_deref()?.read_at())

@@ -28,11 +28,10 @@ fn status_words(status: Status, class: MgmtClass) -> Cow<'static, str> {
     }
 }
 
-/// SMInfo is asked of whoever holds the SM's LID, known or not.
+/// SMInfo is asked of an SM, not of the node where it runs: the node's agent may be well while
+/// the SM is silent.
 fn is_sm_question(request: &Request) -> bool {
-    request.attribute == SmInfo::ID
-        && request.path.is_none()
-        && MgmtClass::new(request.class).is_smp()
+    request.attribute == SmInfo::ID && MgmtClass::new(request.class).is_smp()
 }
 
 /// The SA's "no records" is an answer, not a failure.
@@ -84,6 +83,13 @@ impl Model {
                 }
                 true
             }
+            What::Reading(reading) => {
+                match reading.ended {
+                    None => self.readings.insert(reading.topic.clone()),
+                    Some(_) => self.readings.remove(&reading.topic),
+                };
+                true
+            }
             What::Malformed(m) => self.malformed(at, m),
             What::LocalPort(port) => self.local_port(at, port),
             What::DeviceGone { why } => {
@@ -99,6 +105,7 @@ impl Model {
                 self.pending.clear();
                 self.smps_out = 0;
                 self.gmps_out = 0;
+                self.readings.clear();
                 true
             }
             What::DeviceBack => {
@@ -125,6 +132,12 @@ impl Model {
             What::Act { text } => {
                 let text = format!("operator: {}", clean(text));
                 self.say(at, Kind::Operator, Severity::Warning, text);
+                true
+            }
+            What::RecordingStopped { why } => {
+                let why = clean(why);
+                self.say(at, Kind::Recording, Severity::Critical, why.clone());
+                self.unrecorded = Some(why.into());
                 true
             }
             What::Dropped { count } => {
@@ -357,6 +370,7 @@ impl Model {
         self.count_done(class.is_smp());
         match class {
             MgmtClass::Perf => self.perf_reply(at, pending, mad),
+            MgmtClass::SubnAdm => self.sa_reply(at, pending, mad),
             _ if class.is_smp() && attribute == SmInfo::ID => {
                 self.sm_info(at, pending, mad);
             }
@@ -417,6 +431,7 @@ impl Model {
             pending.overdue = true;
             self.pending.insert(t.tid, pending);
         } else if t.last {
+            self.detail_missing(at, &pending, "no answer");
             self.count_done(MgmtClass::new(t.class).is_smp());
             self.gave_up(at, &pending);
         }
@@ -428,6 +443,7 @@ impl Model {
     fn gave_up(&mut self, at: Stamp, pending: &Pending) {
         match pending.slot {
             Slot::Sa => {
+                self.sa_silent(pending);
                 let what =
                     crate::mad::names::attribute(MgmtClass::SubnAdm, pending.request.attribute);
                 let text = format!("SA does not answer a query for {what}");
@@ -441,7 +457,7 @@ impl Model {
                 self.log
                     .add(at, Kind::Timeout, Severity::Warning, via, text);
             }
-            Slot::Sm => self.say(at, Kind::Timeout, Severity::Warning, "SM does not answer"),
+            Slot::Sm => self.sm_silent(at, pending),
             Slot::Node(_) => {}
         }
     }
@@ -656,6 +672,7 @@ impl Model {
             return false;
         }
         let slot = match known.target.node {
+            _ if request.class == MgmtClass::SubnAdm.code() => Slot::Sa,
             Some(node) => Slot::Node(self.slot_of(node)),
             None => Slot::Unexplored(known.target.via),
         };
@@ -675,6 +692,8 @@ impl Model {
             if request.attribute == SmInfo::ID {
                 self.sm_info(known.at, &pending, &known.reply);
             }
+        } else if class == MgmtClass::SubnAdm {
+            self.sa_reply(known.at, &pending, &known.reply);
         } else if class == MgmtClass::Perf {
             self.perf_reply(known.at, &pending, &known.reply);
         }

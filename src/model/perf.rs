@@ -6,8 +6,11 @@ use super::log::Kind;
 use super::state::Pending;
 use super::{Model, Num};
 use crate::event::Severity;
+use crate::fabric::{LinkSpeed, PortKey};
+use crate::mad::details::optional;
 use crate::mad::{
-    Attribute, ClassPortInfo, Mad, PortCounters, PortCountersExtended, PortSamplesControl,
+    Attribute, ClassPortInfo, ErrorCounts, Mad, MgmtClass, PortCounters, PortCountersExtended,
+    PortExtendedSpeeds, PortSamplesControl,
 };
 use crate::port::Stamp;
 
@@ -45,12 +48,31 @@ impl Model {
             }
             return;
         }
-        if pending.port_select == ALL_PORTS || pending.port_select != key.port {
+        if pending.port_select == ALL_PORTS {
+            if attribute == PortCounters::ID
+                && status.is_ok()
+                && let Ok(sum) = PortCounters::parse(&view)
+            {
+                self.sum_read(slot, at, pending, &sum);
+            }
+            return;
+        }
+        if pending.port_select != key.port {
             return;
         }
         // Half-way between question and answer: see `counters`.
         let middle = Stamp(pending.at.0 + at.since(pending.at).as_nanos() as u64 / 2);
         let interval = self.interval();
+        if optional(attribute).is_some() {
+            if status.is_ok() {
+                self.details.read(key, attribute, middle, mad.data());
+            } else if !status.is_busy() && !status.is_redirect() {
+                let why = status.words(MgmtClass::Perf).to_string();
+                self.detail_missing(at, pending, &why);
+            }
+            return;
+        }
+        let (bps, must_be_rs) = self.signalling(key);
         let Some(node) = self.nodes.get_mut(slot as usize) else {
             return;
         };
@@ -73,7 +95,7 @@ impl Model {
                 Ok(read) => port
                     .counters
                     .get_or_insert_default()
-                    .read_narrow(&read, caps, middle),
+                    .read_narrow(&read, caps, middle, pending.at),
                 Err(_) => return,
             },
             PortCountersExtended::ID => match PortCountersExtended::parse(&view) {
@@ -83,6 +105,14 @@ impl Model {
                     .read_wide(&read, caps, middle),
                 Err(_) => return,
             },
+            PortExtendedSpeeds::ID => {
+                if let Ok(read) = PortExtendedSpeeds::parse(&view) {
+                    let mode = port.fec_mode;
+                    let fec = port.fec.get_or_insert_default();
+                    fec.take(&read, mode, must_be_rs, bps, middle);
+                }
+                return;
+            }
             PortSamplesControl::ID => {
                 if let Ok(read) = PortSamplesControl::parse(&view) {
                     *tick = Some(read.tick());
@@ -125,6 +155,57 @@ impl Model {
             );
             self.log
                 .add(at, Kind::Reset, Severity::Info, Some(key), text);
+        }
+    }
+}
+
+impl Model {
+    /// The sum over all ports of a node came: as long as it is the same, its ports' error
+    /// counters are too, those apart that were read before it first was.
+    fn sum_read(&mut self, slot: u32, at: Stamp, pending: &Pending, sum: &PortCounters) {
+        let Some(node) = self.nodes.get_mut(slot as usize) else {
+            return;
+        };
+        let counts = ErrorCounts::of(sum);
+        let middle = Stamp(pending.at.0 + at.since(pending.at).as_nanos() as u64 / 2);
+        match &node.sum {
+            Some((same, since)) if *same == counts && !counts.is_pegged() => {
+                let since = *since;
+                // Port 0 is no part of the sum.
+                for port in node.ports.iter_mut().skip(1) {
+                    if let Some(counters) = &mut port.counters {
+                        counters.confirm(middle, since);
+                    }
+                }
+            }
+            _ => node.sum = Some((counts, at)),
+        }
+    }
+
+    /// What a port's link carries on the wire, bit/s, and whether its speed demands RS-FEC.
+    fn signalling(&self, key: PortKey) -> (f64, bool) {
+        let Some(node) = self.topology.node(key.node) else {
+            return (0.0, false);
+        };
+        let speed = node.speed(key.port);
+        let lanes = node
+            .port(key.port)
+            .and_then(|p| p.width())
+            .and_then(|w| w.lanes())
+            .unwrap_or(0);
+        let lane = speed.and_then(|s| s.signalling_gbps()).unwrap_or(0.0);
+        let must_be_rs = speed.is_some_and(|s| s >= LinkSpeed::Hdr);
+        (lane * 1e9 * f64::from(lanes), must_be_rs)
+    }
+
+    /// An optional attribute was not told, and why.
+    pub(super) fn detail_missing(&mut self, at: Stamp, pending: &Pending, why: &str) {
+        let attribute = pending.request.attribute;
+        if pending.request.class == MgmtClass::Perf.code()
+            && optional(attribute).is_some()
+            && let Some(key) = pending.request.target.key()
+        {
+            self.details.missing(key, attribute, at, why.to_owned());
         }
     }
 }

@@ -3,10 +3,12 @@
 use std::borrow::Cow;
 
 use super::counters::{Caps, Counters};
+use super::fec::Fec;
 use super::history::History;
 use super::latency::Latency;
 use super::view::FailureKind;
 use crate::fabric::{NodeId, PortKey, Request};
+use crate::mad::{ErrorCounts, FecMode};
 use crate::port::Stamp;
 
 /// A port, beside what the topology knows of it.
@@ -14,6 +16,9 @@ use crate::port::Stamp;
 pub(super) struct PortData {
     pub counters: Option<Box<Counters>>,
     pub history: Option<Box<History>>,
+    pub fec: Option<Box<Fec>>,
+    /// `PortInfoExtended.FECModeActive`, if it was read.
+    pub fec_mode: Option<FecMode>,
     /// When its PortInfo was last read.
     pub info_at: Option<Stamp>,
     /// Effective rate of the link, bit/s; 0 while down or unknown.
@@ -39,6 +44,8 @@ pub(super) struct NodeData {
     pub caps: Caps,
     /// `PortSamplesControl.Tick`, if it was read.
     pub tick: Option<u8>,
+    /// The sum of its ports' error counters, and since when it is the same.
+    pub sum: Option<(ErrorCounts, Stamp)>,
     pub dest: Destination,
 }
 
@@ -165,6 +172,14 @@ pub(super) struct Sm {
     pub told: bool,
     /// When another one was found to be master instead.
     pub displaced: Option<Stamp>,
+    /// When it was first heard of.
+    pub first: Stamp,
+    /// When its state, priority or LID last changed; when it was first heard of, if never.
+    pub changed: Stamp,
+    /// Since when it does not answer.
+    pub silent: Option<Stamp>,
+    /// Activity counts a second between its last two answers.
+    pub rate: Option<f32>,
 }
 
 /// One loop's sweeps.

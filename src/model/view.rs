@@ -8,7 +8,13 @@ use crate::event::{Severity, SweepKind};
 use crate::fabric::{LinkSpeed, LinkWidth, NodeId, NodeKind, PortKey};
 use crate::port::{AgentReport, LocalPort, Stamp};
 
-use super::Num;
+use super::{Ber, Num};
+use crate::mad::FecMode;
+
+pub use super::routes::LABEL as PATH_LABEL;
+pub use super::routes::{Destination, HopView, PathView, RouteRow, RoutesView, UsesView};
+pub use super::sa::{SaDifference, SaOutcome, SaTableView};
+pub use super::sms::SmRow;
 
 /// The header's facts.
 #[derive(Clone, Debug)]
@@ -41,6 +47,8 @@ pub struct HeaderView<'m> {
     pub smp_rate: (Num<f64>, u32),
     /// GMP rate in the last second and its limit (0 = none).
     pub gmp_rate: (Num<f64>, u32),
+    /// The recording of this session stopped before its end: why.
+    pub unrecorded: Option<&'m str>,
     /// Events lost on the way here.
     pub dropped: u64,
     /// Bytes that came in and were no MAD.
@@ -216,6 +224,15 @@ pub struct TrafficRow<'m> {
     pub tx_pps: Num<f64>,
     /// Received packets/s.
     pub rx_pps: Num<f64>,
+    /// Octets a transmitted packet had on average; unknown while none was.
+    pub tx_packet: Num<f64>,
+    /// Octets a received packet had on average; unknown while none was.
+    pub rx_packet: Num<f64>,
+    /// Share of the transmitted packets that are multicast, 0–1; unknown while none was, and
+    /// where the node does not tell them apart.
+    pub tx_multicast: Num<f64>,
+    /// The same of the received packets.
+    pub rx_multicast: Num<f64>,
     /// Share of time that the port wanted to send and could not, 0–1; `Unknown` where the
     /// node does not count it.
     pub wait: Num<f64>,
@@ -399,10 +416,71 @@ pub struct EndDetail<'m> {
     pub port_info: Vec<(&'static str, String)>,
     /// All counters.
     pub counters: Vec<CounterView>,
+    /// Forward error correction and bit error rates; `None` if never read.
+    pub fec: Option<FecView>,
+    /// Optional counters, as far as somebody looked at this port.
+    pub details: Vec<DetailGroup>,
     /// Age of the PortInfo.
     pub port_info_age: Option<Duration>,
     /// Age of the counters.
     pub counters_age: Option<Duration>,
+}
+
+/// What forward error correction does at a port.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FecView {
+    /// `FECModeActive`; `None` if it was not told.
+    pub mode: Option<FecMode>,
+    /// Corrected blocks, uncorrectable blocks, corrected symbols.
+    pub counters: Vec<CounterView>,
+    /// Bit error rate before correction, between the last two samples.
+    pub raw: Ber,
+    /// The same after correction.
+    pub effective: Ber,
+    /// Bit error rate before correction, since the first sample.
+    pub raw_since: Ber,
+    /// The same after correction.
+    pub effective_since: Ber,
+    /// Time between the last two samples; zero before the second.
+    pub span: Duration,
+    /// Time since the first sample.
+    pub observed: Duration,
+    /// Age of the last sample.
+    pub age: Option<Duration>,
+    /// It is above two intervals.
+    pub stale: bool,
+}
+
+/// An optional attribute of a port.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DetailGroup {
+    /// Its name.
+    pub attribute: &'static str,
+    /// What it tells, in words.
+    pub title: &'static str,
+    /// Why there are no numbers, or no newer ones.
+    pub missing: Option<String>,
+    /// Age of the numbers.
+    pub age: Option<Duration>,
+    /// It is above two intervals.
+    pub stale: bool,
+    /// Its counters.
+    pub rows: Vec<DetailRow>,
+}
+
+/// A counter of an optional attribute.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DetailRow {
+    /// The attribute's name for it.
+    pub name: String,
+    /// In words.
+    pub label: String,
+    /// As the node reports it.
+    pub value: Num<u64>,
+    /// Per second between the last two readings.
+    pub rate: Num<f64>,
+    /// Unit of `value`: `words` (4 octets), `packets`, `ticks`, or empty for events.
+    pub unit: &'static str,
 }
 
 /// A counter of a port.

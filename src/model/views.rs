@@ -90,6 +90,7 @@ impl Model {
             overdue: self.pending.len().saturating_sub(smps + gmps),
             smp_rate: (self.beat.smp_rate, self.settings.smp.rate),
             gmp_rate: (self.beat.gmp_rate, self.settings.gmp.rate),
+            unrecorded: self.unrecorded.as_deref(),
             dropped: self.dropped,
             malformed: self.malformed,
             refused: self.agents.iter().filter(|a| a.refused.is_some()).collect(),
@@ -285,6 +286,7 @@ impl Model {
         let bits = |words: f64| words * 32.0;
         let age = counters.and_then(|c| c.data_at()).map(|at| now.since(at));
         let capacity = s.own.map_or(0.0, |p| p.capacity_bps);
+        let ratio = |part, whole, unit| per_packet(rate(part), rate(whole), unit);
         TrafficRow {
             key: s.key,
             name: &s.data.name,
@@ -295,6 +297,10 @@ impl Model {
             capacity_bps: (capacity > 0.0).then_some(capacity),
             tx_pps: rate(Counter::XmitPkts),
             rx_pps: rate(Counter::RcvPkts),
+            tx_packet: ratio(Counter::XmitData, Counter::XmitPkts, 4.0),
+            rx_packet: ratio(Counter::RcvData, Counter::RcvPkts, 4.0),
+            tx_multicast: ratio(Counter::MulticastXmitPkts, Counter::XmitPkts, 1.0),
+            rx_multicast: ratio(Counter::MulticastRcvPkts, Counter::RcvPkts, 1.0),
             wait: wait_share(s, rate(Counter::XmitWait)),
             history: s
                 .own
@@ -472,6 +478,19 @@ fn destination_row<'m>(
         back_off: dest
             .back_off
             .map(|(failures, until)| (failures, until.since(now))),
+    }
+}
+
+/// How much of something a packet has on average, from both rates over the same interval.
+fn per_packet(part: Num<f64>, packets: Num<f64>, unit: f64) -> Num<f64> {
+    match (part, packets) {
+        (Num::Reset, _) | (_, Num::Reset) => Num::Reset,
+        (_, Num::Is(n) | Num::Stale(n)) if n <= 0.0 => Num::Unknown,
+        (Num::Is(part), Num::Is(n)) => Num::Is(part * unit / n),
+        (Num::Is(part) | Num::Stale(part), Num::Is(n) | Num::Stale(n)) => {
+            Num::Stale(part * unit / n)
+        }
+        _ => Num::Unknown,
     }
 }
 

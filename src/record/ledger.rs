@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::event::{Batch, Event, Known, SweepKind, What};
 use crate::fabric::{NodeId, PortKey, Request, Target, Topology};
-use crate::mad::{Mad, MgmtClass};
+use crate::mad::{Attribute, ErrorCounts, Mad, Method, MgmtClass, PortCounters};
 use crate::port::{Address, Agent, Stamp};
 
 /// Requests on their way that are remembered; what is beyond was never answered.
@@ -48,6 +48,26 @@ struct Entry {
     reply: Box<[u8]>,
 }
 
+/// A node's sum over all ports: when it first was what it is, and when it last was. What is known
+/// of the ports since is told by both.
+#[derive(Debug)]
+struct Sum {
+    counts: ErrorCounts,
+    first: Entry,
+    last: Option<Entry>,
+}
+
+/// The error counters of a sum over all ports, if that is what was asked for.
+fn all_ports(request: &Request, bytes: &[u8], reply: &Mad) -> Option<ErrorCounts> {
+    let asked = request.attribute == PortCounters::ID && request.class == MgmtClass::Perf.code();
+    // PortSelect is the second byte of the attribute, which begins at byte 64.
+    if !asked || bytes.get(65) != Some(&0xFF) {
+        return None;
+    }
+    let sum = PortCounters::from_bytes(reply.data()).ok()?;
+    Some(ErrorCounts::of(&sum))
+}
+
 #[derive(Debug)]
 struct Pending {
     target: Target,
@@ -65,6 +85,7 @@ pub struct Ledger {
     agents: BTreeMap<Agent, Event>,
     local: Option<Event>,
     gone: Option<Event>,
+    stopped: Option<Event>,
     pace: Option<Event>,
     back_offs: BTreeMap<NodeId, Event>,
     sweeps: BTreeMap<SweepKind, (Event, Option<Event>)>,
@@ -74,6 +95,7 @@ pub struct Ledger {
     /// ports before he is told of the node.
     entries: Vec<Entry>,
     places: HashMap<Key, usize>,
+    sums: BTreeMap<NodeId, Sum>,
 }
 
 impl Ledger {
@@ -107,11 +129,13 @@ impl Ledger {
         let Some(pending) = self.pending.remove(&tid) else {
             return;
         };
-        if !reply.status().is_ok() {
+        // A table that the SA refuses is known to be refused.
+        if !reply.status().is_ok() && reply.class() != MgmtClass::SubnAdm {
             return;
         }
         self.topology.learn(&pending.request, reply);
         let key = Key::of(&pending.request);
+        let sum = all_ports(&pending.request, &pending.bytes, reply);
         let entry = Entry {
             key,
             at: event.at,
@@ -120,6 +144,21 @@ impl Ledger {
             request: pending.bytes,
             reply: shorten(reply),
         };
+        if let (Some(counts), Some(node)) = (sum, key.node) {
+            match self.sums.get_mut(&node) {
+                Some(sum) if sum.counts == counts => sum.last = Some(entry),
+                _ => {
+                    let (first, last) = (entry, None);
+                    let sum = Sum {
+                        counts,
+                        first,
+                        last,
+                    };
+                    self.sums.insert(node, sum);
+                }
+            }
+            return;
+        }
         match self
             .places
             .get(&key)
@@ -145,6 +184,7 @@ impl Ledger {
                 }
                 (None, None) => true,
             });
+        self.sums.retain(|node, _| is_there(*node));
         self.places = (0..)
             .zip(&self.entries)
             .map(|(at, e)| (e.key, at))
@@ -155,7 +195,8 @@ impl Ledger {
     pub fn observe(&mut self, event: &Event) {
         match &event.what {
             What::Sent(sent) if sent.attempt > 0 => {
-                if sent.mad.class() == MgmtClass::SubnAdm {
+                // Of the SA only whole tables are worth remembering: one answer each.
+                if sent.mad.class() == MgmtClass::SubnAdm && sent.mad.method() != Method::GetTable {
                     return;
                 }
                 if self.pending.len() >= MAX_PENDING {
@@ -190,6 +231,7 @@ impl Ledger {
             What::LocalPort(_) => self.local = Some(event.clone()),
             What::DeviceGone { .. } => self.gone = Some(event.clone()),
             What::DeviceBack => self.gone = None,
+            What::RecordingStopped { .. } => self.stopped = Some(event.clone()),
             What::Pace(_) => self.pace = Some(event.clone()),
             What::BackOff(b) if b.failures == 0 => {
                 self.back_offs.remove(&b.node);
@@ -229,13 +271,20 @@ impl Ledger {
             .into_iter()
             .flatten()
             .chain(self.agents.values())
-            .chain([&self.local, &self.gone].into_iter().flatten())
+            .chain(
+                [&self.local, &self.gone, &self.stopped]
+                    .into_iter()
+                    .flatten(),
+            )
             .chain(self.sweeps.values().map(|(began, _)| began))
             .map(number)
             .collect();
         emit(&events);
         events.clear();
-        for entry in &self.entries {
+        // Sums come after the ports that they tell of.
+        let sums = self.sums.values();
+        let sums = sums.flat_map(|sum| std::iter::once(&sum.first).chain(&sum.last));
+        for entry in self.entries.iter().chain(sums) {
             let (Ok(request), Ok(reply)) = (lengthen(&entry.request), lengthen(&entry.reply))
             else {
                 continue;

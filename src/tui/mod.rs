@@ -12,7 +12,7 @@
 //! | `app`, `keys` | the screen's state, and the one table of commands |
 //! | `facts` | the views that screens read |
 //! | `told` | what is said of a session beside its events: a replay's position, a viewer's link |
-//! | `panes` | one file a screen |
+//! | `panes` | the one table of panes, one file a screen, the columns they share |
 //! | `table`, `filter`, `pack`, `text`, `theme` | what panes draw with |
 //!
 //! This room must never touch a port, or compute what the model should.
@@ -37,9 +37,10 @@ use std::time::Duration;
 
 use crossbeam_channel::Receiver;
 
-pub use app::{Act, App, Pane};
+pub use app::{Act, App};
 pub use facts::Facts;
 pub use keys::{Cmd, Kind};
+pub use panes::Pane;
 pub use run::run;
 pub use text::Clock;
 pub use theme::{Depth, Glyphs, Look, Role};

@@ -13,27 +13,30 @@ pub type Fact = (u8, Vec<(String, Role)>);
 /// Blanks between two facts.
 const GAP: u16 = 2;
 
+fn len(fact: &Fact, look: &Look) -> u16 {
+    fact.1
+        .iter()
+        .map(|(t, _)| width(t, look))
+        .fold(0, u16::saturating_add)
+}
+
+/// Columns that all the facts take.
+pub fn length(facts: &[Fact], look: &Look) -> u16 {
+    facts
+        .iter()
+        .map(|f| len(f, look).saturating_add(GAP))
+        .fold(0, u16::saturating_add)
+        .saturating_sub(GAP)
+}
+
 /// Writes as many facts as fit into the first line of `area`, in their order; says how many
 /// columns it took. A fact is shown whole or not at all, the first of all excepted.
 pub fn pack(buf: &mut Buffer, area: Rect, base: Style, look: &Look, mut facts: Vec<Fact>) -> u16 {
     if area.is_empty() {
         return 0;
     }
-    let len = |fact: &Fact| {
-        fact.1
-            .iter()
-            .map(|(t, _)| width(t, look))
-            .fold(0, u16::saturating_add)
-    };
-    facts.retain(|f| len(f) > 0);
-    let total = |facts: &[Fact]| {
-        facts
-            .iter()
-            .map(|f| len(f).saturating_add(GAP))
-            .fold(0, u16::saturating_add)
-            .saturating_sub(GAP)
-    };
-    while facts.len() > 1 && total(&facts) > area.width {
+    facts.retain(|f| len(f, look) > 0);
+    while facts.len() > 1 && length(&facts, look) > area.width {
         let worst = facts
             .iter()
             .enumerate()

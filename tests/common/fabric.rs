@@ -23,6 +23,12 @@ impl FatTree {
         hosts_per_leaf: 18,
         spines: 18,
     };
+    /// 1,600 hosts below 80 leaves and 20 spines: 1,700 nodes, 6,400 connected ports.
+    pub const HUGE: FatTree = FatTree {
+        leaves: 80,
+        hosts_per_leaf: 20,
+        spines: 20,
+    };
 
     /// The node id of a host.
     pub fn host(number: usize) -> String {

@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use fabtop::event::{Severity, SweepKind};
 use fabtop::fabric::{LinkSpeed, LinkWidth, NodeId, NodeKind, PortKey};
-use fabtop::model::Num;
+use fabtop::mad::FecMode;
 use fabtop::model::view::{
-    CounterView, DestinationRow, EndDetail, FailureKind, FailureView, Flags, HeaderView,
-    InFlightRow, LogLine, PeerView, PortDetail, PortRow, SmView, SubnetSize, SweepView, TotalsView,
-    TrafficRow,
+    CounterView, DestinationRow, DetailGroup, DetailRow, EndDetail, FailureKind, FailureView,
+    FecView, Flags, HeaderView, InFlightRow, LogLine, PeerView, PortDetail, PortRow, SmView,
+    SubnetSize, SweepView, TotalsView, TrafficRow,
 };
+use fabtop::model::{Ber, Num};
 use fabtop::port::{Agent, AgentReport, LocalPort, Stamp};
 use fabtop::tui::Facts;
 
@@ -176,6 +177,10 @@ impl Fixture {
                 capacity_bps: Some(200e9),
                 tx_pps: Num::Is(tx / 32_768.0),
                 rx_pps: Num::Is(rx / 32_768.0),
+                tx_packet: Num::Is(4096.0),
+                rx_packet: Num::Is(4096.0),
+                tx_multicast: Num::Is(0.0),
+                rx_multicast: Num::Is((n % 7) as f64 / 1000.0),
                 wait: Num::Is((n % 5) as f64 / 100.0),
                 history: (0..24u64)
                     .map(|i| ((n + i) * 31 % 90) as f32 / 100.0)
@@ -458,6 +463,7 @@ impl Facts for Fixture {
                 },
                 20_000,
             ),
+            unrecorded: None,
             dropped: self.dropped,
             malformed: self.malformed,
             refused: self.agents.iter().collect(),
@@ -572,6 +578,91 @@ impl Facts for Fixture {
                         "ticks",
                         false,
                     ),
+                ],
+                fec: Some(FecView {
+                    mode: Some(FecMode::Rs),
+                    counters: vec![
+                        counter(
+                            "PortFECCorrectableBlockCtr",
+                            Num::Is(81_234),
+                            Num::Is(240),
+                            Num::Is(8.0),
+                            "",
+                            false,
+                        ),
+                        counter(
+                            "PortFECUncorrectableBlockCtr",
+                            Num::Is(0),
+                            Num::Is(0),
+                            Num::Is(0.0),
+                            "",
+                            true,
+                        ),
+                        counter(
+                            "PortFECCorrectedSymbolCtr",
+                            Num::Is(86_311),
+                            Num::Is(255),
+                            Num::Is(8.5),
+                            "",
+                            false,
+                        ),
+                    ],
+                    // 30 s and 10 min of 4x HDR at 212.5 Gb/s.
+                    raw: Ber::of(Num::Is(255), 6.375e12),
+                    effective: Ber::of(Num::Is(0), 6.375e12),
+                    raw_since: Ber::of(Num::Is(5_100), 1.275e14),
+                    effective_since: Ber::of(Num::Is(0), 1.275e14),
+                    span: secs(30),
+                    observed: secs(600),
+                    age: Some(secs(12)),
+                    stale: false,
+                }),
+                details: vec![
+                    DetailGroup {
+                        attribute: "PortXmitDiscardDetails",
+                        title: "Transmit discards by cause",
+                        missing: None,
+                        age: Some(secs(2)),
+                        stale: false,
+                        rows: vec![DetailRow {
+                            name: "PortInactiveDiscards".into(),
+                            label: "port was not active".into(),
+                            value: Num::Is(12),
+                            rate: Num::Is(0.4),
+                            unit: "packets",
+                        }],
+                    },
+                    DetailGroup {
+                        attribute: "PortVLXmitWaitCounters",
+                        title: "Waited to transmit per VL",
+                        missing: None,
+                        age: Some(secs(2)),
+                        stale: false,
+                        rows: (0..16)
+                            .map(|vl| DetailRow {
+                                name: format!("PortVLXmitWait{vl}"),
+                                label: format!("VL{vl}"),
+                                value: match vl {
+                                    0 => Num::AtLeast(65_535),
+                                    1 => Num::Is(700),
+                                    _ => Num::Is(0),
+                                },
+                                rate: match vl {
+                                    0 => Num::Unknown,
+                                    _ => Num::Is(0.0),
+                                },
+                                unit: "ticks",
+                            })
+                            .collect(),
+                    },
+                    DetailGroup {
+                        attribute: "PortFlowCtlCounters",
+                        title: "Flow control",
+                        missing: Some("method and attribute not supported".into()),
+                        age: None,
+                        stale: false,
+                        rows: Vec::new(),
+                    },
                 ],
                 port_info_age: row.age,
                 counters_age: row.age,

@@ -37,6 +37,12 @@ pub struct Node {
     pub dead: bool,
     pub caps: u16,
     pub sl: u8,
+    /// SymbolErrorCounter by port.
+    pub errors: BTreeMap<u8, u16>,
+    /// What it says the sum over its ports is, whatever it is.
+    pub told_sum: Option<u32>,
+    /// Optional attributes of performance management that it has.
+    pub optional: Vec<u16>,
 }
 
 #[derive(Clone, Default)]
@@ -164,6 +170,9 @@ impl Fabric {
             dead: false,
             caps: 0x0200,
             sl: 0,
+            errors: BTreeMap::new(),
+            told_sum: None,
+            optional: Vec::new(),
         });
         self.nodes.len() - 1
     }
@@ -259,9 +268,27 @@ impl Fabric {
                 info.set_cap_mask(ClassCaps(node.caps));
                 Some(Mad::reply(&view, &info))
             }
-            (MgmtClass::Perf, PortCounters::ID | PortCountersExtended::ID) => {
+            (MgmtClass::Perf, PortCounters::ID) => {
+                let select = view.data()[1];
+                let of = |port: u8| u32::from(*node.errors.get(&port).unwrap_or(&0));
+                let sum = (1..node.ports.len() as u8).map(of).sum();
+                let count = match select {
+                    255 => node.told_sum.unwrap_or(sum),
+                    port => of(port),
+                };
+                let mut counters = PortCounters::new();
+                counters
+                    .set_port_select(select)
+                    .set_symbol_error(count.min(0xFFFF) as u16);
+                Some(Mad::reply(&view, &counters))
+            }
+            (MgmtClass::Perf, PortCountersExtended::ID) => {
                 Some(Mad::response_to(&view, Status::OK))
             }
+            (MgmtClass::Perf, id) if node.optional.contains(&id) => {
+                Some(Mad::response_to(&view, Status::OK))
+            }
+            (MgmtClass::Perf, _) => Some(Mad::response_to(&view, Status::UNSUPPORTED_ATTRIBUTE)),
             (_, NodeInfo::ID) => {
                 let mut info = NodeInfo::new();
                 info.set_node_type(if node.switch {

@@ -1,6 +1,7 @@
 //! The engine in virtual time over a made-up fabric.
 
 mod bound;
+mod counters;
 mod fabric;
 mod faults;
 mod late;

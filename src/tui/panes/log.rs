@@ -7,8 +7,11 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
+use super::Sheet;
+use super::shared::draw_place;
 use crate::event::Severity;
 use crate::model::view::LogLine;
+use crate::tui::facts::Facts;
 use crate::tui::filter::{Filter, Subject};
 use crate::tui::pack::pack;
 use crate::tui::table::{Column, RowKey, natural};
@@ -38,8 +41,25 @@ impl Row<'_> {
     }
 }
 
+/// A line of the log as a row.
+pub fn row<'m, F: Facts>(line: &'m LogLine, facts: &'m F, clock: &'m Clock) -> Row<'m> {
+    Row {
+        line,
+        name: line.about.map(|k| facts.name(k.node)),
+        wall: (facts.wall(line.first), facts.wall(line.last)),
+        clock,
+    }
+}
+
+/// Draws the log.
+pub fn draw<F: Facts>(sheet: &mut Sheet<'_, F>) {
+    let (facts, clock) = (sheet.facts, sheet.clock);
+    let rows: Vec<_> = facts.log().map(|l| row(l, facts, clock)).collect();
+    sheet.table(&rows, &columns(), key, matches);
+}
+
 /// Which row it is.
-pub fn key(row: &Row<'_>) -> RowKey {
+fn key(row: &Row<'_>) -> RowKey {
     key_of(row.line)
 }
 
@@ -67,7 +87,7 @@ fn text_role(s: Severity) -> Role {
 }
 
 /// The columns.
-pub fn columns<'m>() -> Vec<Column<Row<'m>>> {
+fn columns<'m>() -> Vec<Column<Row<'m>>> {
     vec![
         Column {
             title: "Last",
@@ -138,7 +158,7 @@ pub fn columns<'m>() -> Vec<Column<Row<'m>>> {
                 (None, None) => Ordering::Equal,
             },
             draw: |r, c| match (r.name, r.line.about) {
-                (Some(name), Some(key)) if key.port != 0 => super::draw_place(name, key.port, c),
+                (Some(name), Some(key)) if key.port != 0 => draw_place(name, key.port, c),
                 (Some(name), _) => c.text(name, Role::Text),
                 _ => {}
             },
@@ -159,7 +179,7 @@ pub fn columns<'m>() -> Vec<Column<Row<'m>>> {
 }
 
 /// True if the row passes the filter.
-pub fn matches(row: &Row<'_>, filter: &Filter) -> bool {
+fn matches(row: &Row<'_>, filter: &Filter) -> bool {
     if filter.is_empty() {
         return true;
     }

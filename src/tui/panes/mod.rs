@@ -1,4 +1,4 @@
-//! One file a screen, and what several of them share.
+//! One file a screen, the one table of panes, and what several screens share.
 //!
 //! A pane turns rows into cells. It must never compute what the model should, and never draw a
 //! number without its state.
@@ -9,67 +9,86 @@ pub mod header;
 pub mod help;
 pub mod log;
 pub mod ports;
+pub mod shared;
+pub mod sheet;
 pub mod timeline;
 pub mod timeouts;
 pub mod traffic;
 
-use std::cmp::Ordering;
-use std::time::Duration;
-
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-use super::table::{Cell, natural};
-use super::text::{age, put, width};
+pub use self::sheet::Sheet;
+use super::facts::Facts;
+use super::keys::Cmd;
+use super::text::{put, width};
 use super::theme::{Look, Role};
 use crate::mad::{PhysState, PortState};
-use crate::model::view::PeerView;
 
-/// Order by node name, then port.
-fn by_place(a: (&str, u8), b: (&str, u8)) -> Ordering {
-    natural(a.0, b.0).then(a.1.cmp(&b.1))
+macro_rules! panes {
+    ($(#[doc = $doc:literal] $pane:ident $title:literal $room:ident;)*) => {
+        /// The panes.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Pane {
+            $(#[doc = $doc] $pane),*
+        }
+
+        impl Pane {
+            /// All, in the order of their keys.
+            pub const ALL: &[Pane] = &[$(Pane::$pane),*];
+
+            /// The word on its tab.
+            pub const fn title(self) -> &'static str {
+                match self {
+                    $(Pane::$pane => $title),*
+                }
+            }
+
+            /// The pane that a command shows.
+            pub const fn shown_by(cmd: Cmd) -> Option<Pane> {
+                match cmd {
+                    $(Cmd::$pane => Some(Pane::$pane),)*
+                    _ => None,
+                }
+            }
+
+            /// The column that sorts its table at first.
+            pub const fn first_sort(self) -> usize {
+                match self {
+                    $(Pane::$pane => $room::FIRST_SORT),*
+                }
+            }
+
+            /// Draws it.
+            pub fn draw<F: Facts>(self, sheet: &mut Sheet<'_, F>) {
+                match self {
+                    $(Pane::$pane => $room::draw(sheet)),*
+                }
+            }
+        }
+    };
 }
 
-/// Order by the other end; ports without one come last.
-fn by_peer(a: Option<&PeerView<'_>>, b: Option<&PeerView<'_>>) -> Ordering {
-    match (a, b) {
-        (Some(a), Some(b)) => by_place((a.name, a.key.port), (b.name, b.key.port)),
-        (Some(_), None) => Ordering::Less,
-        (None, Some(_)) => Ordering::Greater,
-        (None, None) => Ordering::Equal,
+// The one table of panes: the command that shows it (by the same name), its title, its file,
+// which has `FIRST_SORT` and `draw`. Its key stands in `super::keys`.
+panes! {
+    /// Every port.
+    Ports "Ports" ports;
+    /// Every link's traffic.
+    Traffic "Traffic" traffic;
+    /// In flight, and who answers.
+    Timeouts "Timeouts" timeouts;
+}
+
+impl Pane {
+    /// The pane `by` places further, round and round.
+    pub fn step(self, by: usize) -> Pane {
+        let at = Pane::ALL.iter().position(|p| *p == self).unwrap_or(0);
+        Pane::ALL
+            .get((at + by) % Pane::ALL.len())
+            .copied()
+            .unwrap_or(self)
     }
-}
-
-/// The other end as `name[port]`: the name is cut before the port is.
-fn draw_peer(peer: Option<&PeerView<'_>>, cell: &mut Cell<'_>) {
-    let Some(peer) = peer else { return };
-    let role = if peer.former { Role::Label } else { Role::Text };
-    let was = if peer.former { "was " } else { "" };
-    let port = format!("[{}]", peer.key.port);
-    let room = cell
-        .width
-        .saturating_sub(width(&port, cell.look) + width(was, cell.look));
-    let name = cut(peer.name, room, cell.look);
-    cell.spans(&[(was, Role::Label), (&name, role), (&port, Role::Label)]);
-}
-
-/// A port as `name[port]`: the name is cut before the port is.
-fn draw_place(name: &str, port: u8, cell: &mut Cell<'_>) {
-    let port = format!("[{port}]");
-    let room = cell.width.saturating_sub(width(&port, cell.look));
-    let name = cut(name, room, cell.look);
-    cell.spans(&[(&name, Role::Text), (&port, Role::Label)]);
-}
-
-fn want_peer(peer: Option<&PeerView<'_>>, look: &Look) -> u16 {
-    peer.map_or(0, |p| {
-        let port = match p.key.port {
-            0..=9 => 3,
-            10..=99 => 4,
-            _ => 5,
-        };
-        width(p.name, look) + port + if p.former { 4 } else { 0 }
-    })
 }
 
 /// `text` cut to `room` columns.
@@ -91,15 +110,6 @@ pub fn cut(text: &str, room: u16, look: &Look) -> String {
         out.push_str(look.glyphs.cut);
     }
     out
-}
-
-/// An age, shown only when it is above two intervals: below, the datum is as new as can be.
-fn draw_age(when: Option<Duration>, stale: bool, cell: &mut Cell<'_>) {
-    match when {
-        None => cell.text(cell.look.glyphs.unknown, Role::Label),
-        Some(d) if stale => cell.number((age(d), Role::Warn)),
-        Some(_) => {}
-    }
 }
 
 /// PortState in the specification's word.

@@ -1,8 +1,9 @@
 //! The Ports pane: every port, its state, its link, its errors.
 
-use super::{by_peer, by_place, draw_age, draw_peer, phys_word, state_word, want_peer};
+use super::{Sheet, phys_word, shared, state_word};
 use crate::fabric::effective_gbps;
 use crate::model::view::{Flags, PortRow};
+use crate::tui::facts::Facts;
 use crate::tui::filter::{Filter, Subject};
 use crate::tui::table::{Cell, Column, RowKey, by_f64};
 use crate::tui::text::{count, num, si, width};
@@ -11,8 +12,15 @@ use crate::tui::theme::{Look, Role};
 /// Column that sorts at first: the gravest on top.
 pub const FIRST_SORT: usize = 9;
 
+/// Draws the pane.
+pub fn draw<F: Facts>(sheet: &mut Sheet<'_, F>) {
+    let rows = sheet.facts.ports(sheet.at);
+    let columns = columns(rows.iter().any(|r| r.stale));
+    sheet.table(&rows, &columns, key, matches);
+}
+
 /// Which row it is.
-pub fn key(row: &PortRow<'_>) -> RowKey {
+fn key(row: &PortRow<'_>) -> RowKey {
     RowKey::Port(row.key)
 }
 
@@ -66,14 +74,6 @@ fn want_flags(row: &PortRow<'_>, look: &Look) -> u16 {
         .saturating_sub(2)
 }
 
-fn name_role(flags: Flags) -> Role {
-    if flags.unreachable || flags.no_answer || flags.down {
-        Role::Bad
-    } else {
-        Role::Text
-    }
-}
-
 fn draw_state(row: &PortRow<'_>, cell: &mut Cell<'_>) {
     let Some(code) = row.state else {
         return cell.text(cell.look.glyphs.unknown, Role::Label);
@@ -93,19 +93,9 @@ fn link_rate(row: &PortRow<'_>) -> Option<f64> {
 }
 
 /// The columns.
-pub fn columns<'m>(stale: bool) -> Vec<Column<PortRow<'m>>> {
+fn columns<'m>(stale: bool) -> Vec<Column<PortRow<'m>>> {
     vec![
-        Column {
-            title: "Node",
-            min: 14,
-            max: 64,
-            right: false,
-            rank: 00,
-            descending: false,
-            cmp: |a, b| by_place((a.name, a.key.port), (b.name, b.key.port)),
-            draw: |r, c| c.text(r.name, name_role(r.flags)),
-            want: Some(|r, look| width(r.name, look)),
-        },
+        shared::node(14),
         Column {
             title: "Type",
             min: 4,
@@ -117,17 +107,7 @@ pub fn columns<'m>(stale: bool) -> Vec<Column<PortRow<'m>>> {
             draw: |r, c| c.text(&r.kind.to_string(), Role::Label),
             want: None,
         },
-        Column {
-            title: "Port",
-            min: 4,
-            max: 4,
-            right: true,
-            rank: 10,
-            descending: false,
-            cmp: |a, b| a.key.port.cmp(&b.key.port),
-            draw: |r, c| c.number((r.key.port.to_string(), Role::Text)),
-            want: None,
-        },
+        shared::port(),
         Column {
             title: "LID",
             min: 5,
@@ -190,17 +170,7 @@ pub fn columns<'m>(stale: bool) -> Vec<Column<PortRow<'m>>> {
             },
             want: None,
         },
-        Column {
-            title: "Peer[port]",
-            min: 14,
-            max: 64,
-            right: false,
-            rank: 50,
-            descending: false,
-            cmp: |a, b| by_peer(a.peer.as_ref(), b.peer.as_ref()),
-            draw: |r, c| draw_peer(r.peer.as_ref(), c),
-            want: Some(|r, look| want_peer(r.peer.as_ref(), look)),
-        },
+        shared::peer(14, 50),
         Column {
             title: "Errors",
             min: 7,
@@ -246,23 +216,13 @@ pub fn columns<'m>(stale: bool) -> Vec<Column<PortRow<'m>>> {
             },
             want: None,
         },
-        Column {
-            title: "Age",
-            min: 6,
-            max: 6,
-            right: true,
-            // While something is stale, that is worth more than most.
-            rank: if stale { 35 } else { 120 },
-            descending: true,
-            cmp: |a, b| a.age.cmp(&b.age),
-            draw: |r, c| draw_age(r.age, r.stale, c),
-            want: None,
-        },
+        // While something is stale, that is worth more than most.
+        shared::aged(if stale { 35 } else { 120 }),
     ]
 }
 
 /// True if the row passes the filter.
-pub fn matches(row: &PortRow<'_>, filter: &Filter) -> bool {
+fn matches(row: &PortRow<'_>, filter: &Filter) -> bool {
     if filter.is_empty() {
         return true;
     }

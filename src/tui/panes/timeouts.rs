@@ -7,8 +7,10 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
+use super::Sheet;
 use crate::mad::{MgmtClass, names};
 use crate::model::view::{DestinationRow, FailureKind, HeaderView, InFlightRow};
+use crate::tui::facts::Facts;
 use crate::tui::filter::{Filter, Subject};
 use crate::tui::pack::pack;
 use crate::tui::table::{Cell, Column, RowKey, natural};
@@ -18,8 +20,23 @@ use crate::tui::theme::{Look, Role};
 /// Column that sorts at first: most timeouts on top.
 pub const FIRST_SORT: usize = 6;
 
+/// Draws the pane.
+pub fn draw<F: Facts>(sheet: &mut Sheet<'_, F>) {
+    let room = match sheet.height() {
+        0..=5 => 0,
+        6..=9 => 1,
+        h => (h / 4).clamp(3, 10),
+    };
+    let mut flying = sheet.facts.in_flight(sheet.at);
+    let header = sheet.facts.header(sheet.at);
+    let top = sheet.top(room);
+    draw_in_flight(top, sheet.buf, &header, &mut flying, sheet.look);
+    let rows = sheet.facts.destinations(sheet.at);
+    sheet.table(&rows, &columns(), key, matches);
+}
+
 /// Which row it is.
-pub fn key(row: &DestinationRow<'_>) -> RowKey {
+fn key(row: &DestinationRow<'_>) -> RowKey {
     match row.node {
         Some(node) => RowKey::Node(node),
         None => RowKey::Named(row.name.to_owned()),
@@ -76,7 +93,7 @@ fn name_role(row: &DestinationRow<'_>) -> Role {
 }
 
 /// The columns of the destinations.
-pub fn columns<'m>() -> Vec<Column<DestinationRow<'m>>> {
+fn columns<'m>() -> Vec<Column<DestinationRow<'m>>> {
     vec![
         Column {
             title: "Destination",
@@ -234,7 +251,7 @@ pub fn columns<'m>() -> Vec<Column<DestinationRow<'m>>> {
 }
 
 /// True if the row passes the filter.
-pub fn matches(row: &DestinationRow<'_>, filter: &Filter) -> bool {
+fn matches(row: &DestinationRow<'_>, filter: &Filter) -> bool {
     if filter.is_empty() {
         return true;
     }
@@ -276,7 +293,7 @@ fn what(row: &InFlightRow<'_>) -> String {
 
 /// Draws the requests in flight, the oldest first. Young ones come and go within a frame, so
 /// ages are in tenths of a second.
-pub fn draw_in_flight(
+fn draw_in_flight(
     area: Rect,
     buf: &mut Buffer,
     header: &HeaderView<'_>,

@@ -1,23 +1,44 @@
 //! The Traffic pane: rates of every link against what it can carry, and the fabric's totals.
 
+use std::time::Duration;
+
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-use super::{by_peer, by_place, draw_age, draw_peer, want_peer};
+use super::{Sheet, shared};
 use crate::model::Num;
 use crate::model::view::{TotalsView, TrafficRow};
+use crate::tui::facts::Facts;
 use crate::tui::filter::{Filter, Subject};
 use crate::tui::pack::pack;
 use crate::tui::table::{Cell, Column, RowKey, by_f64};
-use crate::tui::text::{grouped, num, percent, si, width};
+use crate::tui::text::{grouped, num, percent, si};
 use crate::tui::theme::{Look, Role};
 
 /// Column that sorts at first: the fullest on top.
 pub const FIRST_SORT: usize = 5;
 
+/// Draws the pane.
+pub fn draw<F: Facts>(sheet: &mut Sheet<'_, F>) {
+    let totals = sheet.facts.totals(sheet.at);
+    let busiest = totals.busiest_port.map(|k| sheet.facts.name(k.node));
+    let line = sheet.top(u16::from(sheet.height() >= 6));
+    draw_totals(line, sheet.buf, &totals, busiest, sheet.look);
+    let rows = sheet.facts.traffic(sheet.at);
+    sheet.window(samples(sheet.facts.interval()));
+    let columns = columns(rows.iter().any(|r| r.stale));
+    sheet.table(&rows, &columns, key, matches);
+}
+
+/// Samples in the two minutes that sparklines show.
+fn samples(interval: Duration) -> usize {
+    let n = Duration::from_secs(120).as_millis() / interval.as_millis().max(1);
+    usize::try_from(n).unwrap_or(usize::MAX).clamp(1, 240)
+}
+
 /// Which row it is.
-pub fn key(row: &TrafficRow<'_>) -> RowKey {
+fn key(row: &TrafficRow<'_>) -> RowKey {
     RowKey::Port(row.key)
 }
 
@@ -86,41 +107,11 @@ fn binned(values: &[f32], window: usize, room: usize) -> Vec<f32> {
 }
 
 /// The columns.
-pub fn columns<'m>(stale: bool) -> Vec<Column<TrafficRow<'m>>> {
+fn columns<'m>(stale: bool) -> Vec<Column<TrafficRow<'m>>> {
     vec![
-        Column {
-            title: "Node",
-            min: 12,
-            max: 64,
-            right: false,
-            rank: 00,
-            descending: false,
-            cmp: |a, b| by_place((a.name, a.key.port), (b.name, b.key.port)),
-            draw: |r, c| c.text(r.name, Role::Text),
-            want: Some(|r, look| width(r.name, look)),
-        },
-        Column {
-            title: "Port",
-            min: 4,
-            max: 4,
-            right: true,
-            rank: 10,
-            descending: false,
-            cmp: |a, b| a.key.port.cmp(&b.key.port),
-            draw: |r, c| c.number((r.key.port.to_string(), Role::Text)),
-            want: None,
-        },
-        Column {
-            title: "Peer[port]",
-            min: 12,
-            max: 64,
-            right: false,
-            rank: 60,
-            descending: false,
-            cmp: |a, b| by_peer(a.peer.as_ref(), b.peer.as_ref()),
-            draw: |r, c| draw_peer(r.peer.as_ref(), c),
-            want: Some(|r, look| want_peer(r.peer.as_ref(), look)),
-        },
+        shared::node(12),
+        shared::port(),
+        shared::peer(12, 60),
         Column {
             title: "TX bit/s",
             min: 8,
@@ -250,22 +241,12 @@ pub fn columns<'m>(stale: bool) -> Vec<Column<TrafficRow<'m>>> {
             },
             want: None,
         },
-        Column {
-            title: "Age",
-            min: 6,
-            max: 6,
-            right: true,
-            rank: if stale { 25 } else { 130 },
-            descending: true,
-            cmp: |a, b| a.age.cmp(&b.age),
-            draw: |r, c| draw_age(r.age, r.stale, c),
-            want: None,
-        },
+        shared::aged(if stale { 25 } else { 130 }),
     ]
 }
 
 /// True if the row passes the filter.
-pub fn matches(row: &TrafficRow<'_>, filter: &Filter) -> bool {
+fn matches(row: &TrafficRow<'_>, filter: &Filter) -> bool {
     if filter.is_empty() {
         return true;
     }
@@ -286,7 +267,7 @@ pub fn matches(row: &TrafficRow<'_>, filter: &Filter) -> bool {
 }
 
 /// Draws the fabric's totals in one line.
-pub fn draw_totals(
+fn draw_totals(
     area: Rect,
     buf: &mut Buffer,
     totals: &TotalsView,

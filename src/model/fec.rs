@@ -1,0 +1,222 @@
+//! What forward error correction repaired at a port, and what it could not.
+//!
+//! The three counters of a port are read as they are; what counts as an error before and after
+//! correction depends on the mode of the FEC, see [`super::ber`]. They saturate at 32 bits, and
+//! others reset them: the rules are those of [`super::counters`].
+
+use std::time::Duration;
+
+use super::Num;
+use super::ber::Ber;
+use super::view::{CounterView, FecView};
+use crate::mad::{FecMode, PortExtendedSpeeds, PortExtendedSpeedsRsFec};
+use crate::port::Stamp;
+
+const MOST: u64 = u32::MAX as u64;
+
+/// The counters that are kept.
+const NAMES: [&str; 3] = [
+    "PortFECCorrectableBlockCtr",
+    "PortFECUncorrectableBlockCtr",
+    "PortFECCorrectedSymbolCtr",
+];
+const RAW: usize = 3;
+const EFFECTIVE: usize = 4;
+const COUNTS: usize = 5;
+
+/// One counter.
+#[derive(Clone, Copy, Debug, Default)]
+struct Count {
+    value: u64,
+    delta: u64,
+    since: u64,
+    pegged: bool,
+    reset: bool,
+    /// `since` is a lower bound.
+    bound: bool,
+}
+
+impl Count {
+    /// A reading; the first one is the baseline.
+    fn take(&mut self, new: u64, most: u64, first: bool) {
+        let old = std::mem::replace(&mut self.value, new);
+        self.pegged = new >= most;
+        self.bound |= self.pegged;
+        self.delta = 0;
+        self.reset = false;
+        if first {
+            return;
+        }
+        if new < old {
+            self.reset = true;
+            self.bound = true;
+            self.since = self.since.saturating_add(new);
+        } else {
+            self.delta = new - old;
+            self.since = self.since.saturating_add(self.delta);
+        }
+    }
+
+    fn change(&self) -> Num<u64> {
+        match (self.reset, self.pegged) {
+            (true, _) => Num::Reset,
+            (false, true) => Num::AtLeast(self.delta),
+            (false, false) => Num::Is(self.delta),
+        }
+    }
+
+    fn total(&self) -> Num<u64> {
+        if self.bound {
+            Num::AtLeast(self.since)
+        } else {
+            Num::Is(self.since)
+        }
+    }
+}
+
+/// What is known of a port's FEC.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Fec {
+    counts: [Count; COUNTS],
+    last: Option<Stamp>,
+    span_ns: u64,
+    /// Bits that the link carried between the last two samples, and in all samples.
+    bits: f64,
+    all_bits: f64,
+    observed_ns: u64,
+    /// Counted by these rules; others begin anew.
+    rules: Option<FecMode>,
+}
+
+/// Which rules count: the mode, and where it was not told, what the speed demands.
+fn rules(mode: Option<FecMode>, must_be_rs: bool) -> Option<FecMode> {
+    match mode {
+        Some(FecMode::Rs | FecMode::LlRs | FecMode::Rs2) => Some(FecMode::Rs),
+        Some(FecMode::FireCode) => Some(FecMode::FireCode),
+        Some(FecMode::None) => Some(FecMode::None),
+        _ => must_be_rs.then_some(FecMode::Rs),
+    }
+}
+
+fn sum<T: Into<u64> + Copy>(lanes: &[T]) -> u64 {
+    lanes.iter().map(|n| (*n).into()).sum()
+}
+
+/// What one reading says: the value of each count, and where it pegs.
+fn read(c: &PortExtendedSpeeds, rules: Option<FecMode>) -> [(u64, u64); COUNTS] {
+    let (blocks, lost) = (c.correctable_blocks(), c.uncorrectable_blocks());
+    let symbols = u64::from(c.corrected_symbols());
+    // A pegged lane pegs the sum: it is at least what it shows.
+    let pegs = |lanes: &[u32]| match lanes.contains(&u32::MAX) {
+        true => 0,
+        false => u64::MAX,
+    };
+    let (raw, effective) = match rules {
+        Some(FecMode::Rs) => {
+            use crate::mad::Attribute;
+            let rs = PortExtendedSpeedsRsFec::from_bytes(c.bytes()).unwrap_or_default();
+            let lanes = rs.fec_correctable_symbols();
+            let raw = match symbols {
+                0 => (sum(&lanes), pegs(&lanes)),
+                n => (n, MOST),
+            };
+            (raw, (u64::from(lost), MOST))
+        }
+        Some(FecMode::FireCode) => {
+            let (ok, bad) = (c.fec_correctable(), c.fec_uncorrectable());
+            let raw = (sum(&ok) + sum(&bad), pegs(&ok).min(pegs(&bad)));
+            (raw, (sum(&bad), pegs(&bad)))
+        }
+        _ => {
+            let lanes = c.error_detection();
+            let most = match lanes.contains(&u16::MAX) {
+                true => 0,
+                false => u64::MAX,
+            };
+            ((sum(&lanes), most), (sum(&lanes), most))
+        }
+    };
+    [
+        (blocks.into(), MOST),
+        (lost.into(), MOST),
+        (symbols, MOST),
+        raw,
+        effective,
+    ]
+}
+
+impl Fec {
+    /// Takes a reading of a port whose link signals at `bps` in all.
+    pub(super) fn take(
+        &mut self,
+        c: &PortExtendedSpeeds,
+        mode: Option<FecMode>,
+        must_be_rs: bool,
+        bps: f64,
+        at: Stamp,
+    ) {
+        if self.last.is_some_and(|last| at <= last) {
+            return;
+        }
+        let rules = rules(mode, must_be_rs);
+        if self.rules != rules {
+            *self = Fec {
+                rules,
+                ..Fec::default()
+            };
+        }
+        let first = self.last.is_none();
+        for (count, (value, most)) in self.counts.iter_mut().zip(read(c, rules)) {
+            count.take(value, most, first);
+        }
+        self.span_ns = self.last.map_or(0, |last| at.0 - last.0);
+        self.last = Some(at);
+        self.bits = bps * self.span_ns as f64 / 1e9;
+        self.all_bits += self.bits;
+        self.observed_ns += self.span_ns;
+    }
+
+    /// What there is to show; numbers older than `limit` are stale.
+    pub(super) fn view(&self, mode: Option<FecMode>, now: Stamp, limit: Duration) -> FecView {
+        let age = self.last.map(|last| now.since(last));
+        let old = age.is_none_or(|age| age > limit);
+        let ber = |at: usize, f: fn(&Count) -> Num<u64>, bits| match self.counts.get(at) {
+            Some(count) if self.rules.is_some() => Ber::of(f(count), bits),
+            _ => Ber::Unknown,
+        };
+        let counter = |(count, name): (&Count, &'static str)| {
+            let value = match (self.last, count.pegged) {
+                (None, _) => Num::Unknown,
+                (_, true) => Num::AtLeast(count.value),
+                (_, false) => Num::Is(count.value),
+            };
+            let rate = match (self.span_ns, count.change()) {
+                (0, _) | (_, Num::AtLeast(_)) => Num::Unknown,
+                (span, change) => change.map(|n| n as f64 * 1e9 / span as f64),
+            };
+            CounterView {
+                name,
+                value: value.aged(old),
+                since: match self.last {
+                    None => Num::Unknown,
+                    Some(_) => count.total().aged(old),
+                },
+                rate: rate.aged(old),
+                unit: "",
+                error: name == NAMES[1],
+            }
+        };
+        FecView {
+            mode,
+            counters: self.counts.iter().zip(NAMES).map(counter).collect(),
+            raw: ber(RAW, Count::change, self.bits),
+            effective: ber(EFFECTIVE, Count::change, self.bits),
+            raw_since: ber(RAW, Count::total, self.all_bits),
+            effective_since: ber(EFFECTIVE, Count::total, self.all_bits),
+            span: Duration::from_nanos(self.span_ns),
+            observed: Duration::from_nanos(self.observed_ns),
+            age,
+            stale: old,
+        }
+    }
+}

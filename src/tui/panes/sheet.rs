@@ -1,0 +1,107 @@
+//! What a pane is handed to draw itself: its part of the screen, the facts, its table.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+use crate::port::Stamp;
+use crate::tui::facts::Facts;
+use crate::tui::filter::Filter;
+use crate::tui::table::{Column, RowKey, TableState};
+use crate::tui::text::Clock;
+use crate::tui::theme::Look;
+
+/// A screen that is handed out line by line.
+#[derive(Clone, Copy, Debug)]
+pub struct Rows(pub Rect);
+
+impl Rows {
+    /// The next lines from the top.
+    pub fn top(&mut self, lines: u16) -> Rect {
+        let lines = lines.min(self.0.height);
+        let part = Rect {
+            height: lines,
+            ..self.0
+        };
+        self.0.y += lines;
+        self.0.height -= lines;
+        part
+    }
+
+    /// The next lines from the bottom.
+    pub fn bottom(&mut self, lines: u16) -> Rect {
+        let lines = lines.min(self.0.height);
+        self.0.height -= lines;
+        Rect {
+            y: self.0.y + self.0.height,
+            height: lines,
+            ..self.0
+        }
+    }
+}
+
+/// Without the first column, as all but tables are drawn.
+pub fn inset(area: Rect) -> Rect {
+    let by = area.width.min(1);
+    Rect {
+        x: area.x + by,
+        width: area.width - by,
+        ..area
+    }
+}
+
+/// A pane's part of the screen, and all it may draw from.
+#[derive(Debug)]
+pub struct Sheet<'a, F> {
+    /// Where it goes.
+    pub buf: &'a mut Buffer,
+    /// What is known.
+    pub facts: &'a F,
+    /// The time shown.
+    pub at: Stamp,
+    /// The operator's time zone.
+    pub clock: &'a Clock,
+    /// How to draw.
+    pub look: &'a Look,
+    pub(in crate::tui) rows: Rows,
+    pub(in crate::tui) table: &'a mut TableState,
+    pub(in crate::tui) filter: (&'a Filter, &'a str),
+    pub(in crate::tui) revision: u64,
+}
+
+impl<F: Facts> Sheet<'_, F> {
+    /// Lines that are left.
+    pub fn height(&self) -> u16 {
+        self.rows.0.height
+    }
+
+    /// Takes lines above the table for something else.
+    pub fn top(&mut self, lines: u16) -> Rect {
+        inset(self.rows.top(lines))
+    }
+
+    /// Samples that the table's sparklines span.
+    pub fn window(&mut self, samples: usize) {
+        self.table.window = samples;
+    }
+
+    /// Fills what is left with the pane's table.
+    pub fn table<R>(
+        &mut self,
+        rows: &[R],
+        columns: &[Column<R>],
+        key: fn(&R) -> RowKey,
+        matches: fn(&R, &Filter) -> bool,
+    ) {
+        let (filter, text) = self.filter;
+        let empty = match rows.is_empty() {
+            true => "Nothing known yet.",
+            false => "No row passes the filter.",
+        };
+        let keep = |row: &R| matches(row, filter);
+        let area = self.rows.0;
+        self.table
+            .update(rows, columns, self.revision, text, key, keep, self.look);
+        self.table
+            .draw(area, self.buf, rows, columns, self.look, empty);
+    }
+}
