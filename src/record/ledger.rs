@@ -211,6 +211,8 @@ impl Ledger {
                 self.pending.insert(sent.mad.tid_low(), pending);
             }
             What::Received(received) => self.answered(event, &received.mad),
+            // The answer to an overdue one still counts.
+            What::TimedOut(t) if t.how == crate::event::HowLate::Overdue => {}
             What::TimedOut(t) => {
                 self.pending.remove(&t.tid);
             }
