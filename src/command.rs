@@ -2,7 +2,7 @@
 //!
 //! This room is vocabulary only: it must never do anything.
 
-use crate::event::Settings;
+use crate::event::{Settings, Topic};
 use crate::fabric::PortKey;
 
 /// A request to the engine.
@@ -12,6 +12,8 @@ pub enum Command {
     Rediscover,
     /// Read all counters now.
     ReadCounters,
+    /// Read what no sweep asks for.
+    Read(Topic),
     /// Somebody looks at this port: read its optional counters and its other end's, as far as
     /// they have any, each interval. `None`: nobody looks at one any more.
     Focus(Option<PortKey>),
@@ -21,6 +23,8 @@ pub enum Command {
     Mark(String),
     /// Put an operator's act into the stream.
     Act(String),
+    /// Say in the stream that the recording stopped early, and why.
+    RecordingStopped(String),
     /// Withdraw the subscription, let what is in flight come in, and stop.
     Quit,
 }

@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::fabric::{NodeId, Target};
+use crate::fabric::sa::SaTable;
+use crate::fabric::{Lid, NodeId, PortKey, Target};
 use crate::mad::Mad;
 use crate::port::{Address, AgentReport, LocalPort, Source, Stamp};
 
@@ -61,7 +62,7 @@ pub enum What {
     Received(Received),
     /// The port would not send a MAD: nothing went out, nothing will come back.
     SendFailed(Box<SendFailed>),
-    /// A sent MAD was not answered in time.
+    /// A sent MAD was not answered in time, or its answer is overdue.
     TimedOut(TimedOut),
     /// Bytes came in that are no MAD.
     Malformed(Box<Malformed>),
@@ -103,11 +104,18 @@ pub enum What {
         /// What, in words.
         text: Box<str>,
     },
-    /// Events were lost on their way here: the gap in `seq` says which.
+    /// The recording of the session stopped before its end: the disk is full, or its like.
+    RecordingStopped {
+        /// Why, in one sentence.
+        why: Box<str>,
+    },
+    /// Events were lost on their way here: those before the one whose number this has, too.
     Dropped {
         /// How many.
         count: u64,
     },
+    /// Something that is read on demand: its reading begins or ends.
+    Reading(Box<Reading>),
     /// Something the engine has to say, in words: an SA difference, a lost subscription.
     Note {
         /// How grave it is.
@@ -167,7 +175,8 @@ pub struct Settings {
     pub smp: Budget,
     /// GMP budget.
     pub gmp: Budget,
-    /// Timeout of one attempt, ms.
+    /// How long an answer is waited for after the last attempt, ms; the attempts before it
+    /// follow one another by measured latency.
     pub timeout_ms: u32,
     /// Attempts in all.
     pub attempts: u8,
@@ -290,6 +299,23 @@ pub struct TimedOut {
     pub last: bool,
     /// How long it was waited for, ns. Far below the timeout when the fabric returned it.
     pub waited_ns: u64,
+    /// What it means for the attempt.
+    #[serde(default)]
+    pub how: HowLate,
+}
+
+/// What it means for an attempt that it was not answered in time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum HowLate {
+    /// Its time is over, or the port gave it back.
+    #[default]
+    Over,
+    /// Its answer is overdue and the question is being put again; it still counts if it comes
+    /// before the request ends. Another event of the transaction says when it does.
+    Overdue,
+    /// Its request was answered through another attempt.
+    Moot,
 }
 
 /// Bytes that are no MAD.
@@ -388,6 +414,49 @@ pub struct SweepEnded {
     pub skipped: u32,
     /// Digest of the engine's topology; the model's must be the same.
     pub digest: u64,
+}
+
+/// What can be read on demand: what no sweep asks for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Topic {
+    /// The blocks of forwarding tables that decide on the path from a port to a LID.
+    Path {
+        /// Where it begins.
+        from: PortKey,
+        /// Where it leads to.
+        lid: Lid,
+    },
+    /// The whole forwarding table of a switch.
+    Table {
+        /// The switch.
+        switch: NodeId,
+    },
+    /// Tables of the SA, one after the other.
+    Sa {
+        /// Which.
+        tables: Vec<SaTable>,
+    },
+    /// SMInfo of every port that says that an SM runs there.
+    Sms,
+}
+
+/// The reading of a topic.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reading {
+    /// What is read.
+    pub topic: Topic,
+    /// How it ended; `None` when it begins.
+    pub ended: Option<ReadingEnded>,
+}
+
+/// How a reading ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReadingEnded {
+    /// Requests answered.
+    pub answered: u32,
+    /// Requests that failed, or were refused.
+    pub failed: u32,
 }
 
 /// A request and its reply as they were before the viewer joined.

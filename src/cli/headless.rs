@@ -20,7 +20,7 @@ use crate::report::{self, Format};
 pub const QUEUE: usize = 1024;
 
 /// How long ending a session may take before it is given up.
-const GRACE: Duration = Duration::from_secs(5);
+pub const GRACE: Duration = Duration::from_secs(5);
 
 /// When to stop collecting.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +36,8 @@ struct Stop {
     until: Until,
     discovered: bool,
     counted: bool,
+    /// A rediscovery waits for what a discovery did not wait for.
+    following: bool,
 }
 
 impl Stop {
@@ -44,17 +46,23 @@ impl Stop {
             until,
             discovered: false,
             counted: false,
+            following: false,
         }
     }
 
     fn see(&mut self, batch: &SharedBatch) {
         for event in &batch.events {
-            if let What::SweepEnded(sweep) = &event.what {
-                match sweep.kind {
+            match &event.what {
+                What::SweepBegan(sweep) if sweep.kind == SweepKind::Rediscovery => {
+                    self.following = true;
+                }
+                What::SweepEnded(sweep) => match sweep.kind {
                     SweepKind::Discovery => self.discovered = true,
                     SweepKind::Counters if self.discovered => self.counted = true,
+                    SweepKind::Rediscovery => self.following = false,
                     _ => {}
-                }
+                },
+                _ => {}
             }
         }
     }
@@ -62,7 +70,9 @@ impl Stop {
     fn reached(&self, elapsed: Duration) -> bool {
         match self.until {
             Until::Time(time) => elapsed >= time,
-            Until::Swept { counters } => self.discovered && (self.counted || !counters),
+            Until::Swept { counters } => {
+                self.discovered && !self.following && (self.counted || !counters)
+            }
         }
     }
 }
@@ -95,6 +105,7 @@ pub fn report(common: &Common, args: &ReportArgs) -> Result<(), Failure> {
         ReportKind::Nodes => report::nodes(&model, now, format),
         ReportKind::Timeouts => report::timeouts(&model, now, format),
         ReportKind::Topology => report::topology(&model, now),
+        ReportKind::Sweeps => report::sweeps(&model, now, format),
     };
     print(&text)?;
     match ended {
@@ -103,17 +114,22 @@ pub fn report(common: &Common, args: &ReportArgs) -> Result<(), Failure> {
     }
 }
 
+/// The report is about more than the topology.
+fn reads_counters(kind: ReportKind) -> bool {
+    matches!(kind, ReportKind::Ports | ReportKind::Sweeps)
+}
+
 /// Runs a session until it is time to stop. Also says which signal ended it, if one did.
 fn collect(common: &Common, args: &ReportArgs) -> Result<(Model, Option<i32>), Failure> {
     let until = match args.time {
         Some(time) => Until::Time(time),
         None => Until::Swept {
-            counters: args.kind == ReportKind::Ports,
+            counters: reads_counters(args.kind),
         },
     };
     let settings = fabric::settings(common)?;
     let mut config = fabric::config(common, settings);
-    if matches!(until, Until::Swept { .. }) && args.kind != ReportKind::Ports {
+    if matches!(until, Until::Swept { .. }) && !reads_counters(args.kind) {
         // One look at the topology: nothing else is asked.
         config.counters = false;
         config.states = false;
@@ -139,7 +155,7 @@ fn collect(common: &Common, args: &ReportArgs) -> Result<(Model, Option<i32>), F
     let outcome = if common.sim_time == SimTime::Fast {
         Ok(in_virtual_time(port, config, until, encoder, &signals))
     } else {
-        in_real_time(port, config, until, encoder, &signals)
+        in_real_time(port, config, until, (encoder, &outlets), &signals)
     };
     outlets.finish()?;
     outcome
@@ -149,7 +165,7 @@ fn in_real_time(
     port: Box<dyn crate::port::MadPort>,
     config: engine::Config,
     until: Until,
-    encoder: Option<Sender<SharedBatch>>,
+    (encoder, outlets): (Option<Sender<SharedBatch>>, &Outlets),
     signals: &Signals,
 ) -> Result<(Model, Option<i32>), Failure> {
     let (tx, rx) = bounded(QUEUE);
@@ -159,6 +175,7 @@ fn in_real_time(
     };
     let handle = engine::start(port, config, sinks)
         .map_err(|e| Failure::io("cannot start the engine's thread", &e))?;
+    outlets.arm(handle.commander.on_recording_stopped());
     let mut model = Model::new();
     let mut stop = Stop::new(until);
     let began = Instant::now();
@@ -188,7 +205,9 @@ fn in_real_time(
         }
     }
     drop(rx);
-    handle.join().map_err(Failure::Trouble)?;
+    if let Some(joined) = handle.join_within(GRACE) {
+        joined.map_err(Failure::Trouble)?;
+    }
     if quitting.is_none() {
         let why = model.closed().unwrap_or("for no reason given").to_owned();
         return Err(Failure::Trouble(format!("the session ended: {why}")));

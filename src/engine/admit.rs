@@ -42,6 +42,10 @@ impl Core {
 
     /// A job is over: its place goes to the next one, its sweep counts it.
     pub(super) fn finish(&mut self, job: Job, done: Done) {
+        self.end_earlier_attempts(&job);
+        if job.ask == Ask::Inform(false) {
+            self.sa.withdrawing = false;
+        }
         let lane = job.lane();
         if let Some(id) = job.seat
             && let Some(node) = self.nodes.get_mut(&id)
@@ -64,6 +68,12 @@ impl Core {
                 self.probing.remove(&key);
             }
             Who::Sm => self.sa.over(job.ask),
+            _ => {}
+        }
+        match job.ask {
+            Ask::Table(table) => self.table_over(table, done),
+            Ask::Lft(_) | Ask::SwitchInfo => self.route_answered(job.node(), job.ask, done),
+            Ask::SmInfoAt(port) => self.sm_answered(job.node().map(|id| id.port(port)), done),
             _ => {}
         }
         if job.ask == Ask::PerfCaps

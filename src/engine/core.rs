@@ -8,11 +8,16 @@ use super::budget::Share;
 use super::focus::Focus;
 use super::job::{Ask, Job, Lane, Who};
 use super::nodes::{Back, NodeState};
+use super::records::Records;
+use super::routes::Routes;
 use super::sa::Sa;
+use super::sms::Sms;
 use super::sweep::Loops;
 use super::table::Table;
 use crate::command::Command;
-use crate::event::{Event, Opened, Pace, Sent, Settings, Severity, SweepKind, What};
+use crate::event::{
+    Event, Opened, Pace, Reading, ReadingEnded, Sent, Settings, Severity, SweepKind, Topic, What,
+};
 use crate::fabric::{NodeId, PortKey, Target, Topology};
 use crate::port::{Agent, AgentReport, Arrival, LocalPort, Outgoing, PortError, Source, Stamp};
 
@@ -22,6 +27,11 @@ const REOPEN: Duration = Duration::from_secs(1);
 const UNSOLICITED: u32 = 1_000;
 /// The same while the consumer is behind.
 const UNSOLICITED_HELD: u32 = 10;
+
+/// How long what is on its way may still come in once the end was asked for.
+const LINGER: Duration = Duration::from_millis(200);
+/// How long the SA may take to withdraw the subscription then.
+const WITHDRAW: Duration = Duration::from_secs(1);
 
 /// What a driver tells the core.
 #[derive(Clone, Debug)]
@@ -122,6 +132,9 @@ pub struct Core {
     /// Ports seen in a passing state, to be looked at again, and how often they were.
     pub(super) rechecks: BTreeMap<(Stamp, PortKey), u8>,
     pub(super) sa: Sa,
+    pub(super) records: Records,
+    pub(super) routes: Routes,
+    pub(super) sms: Sms,
     /// The port that somebody looks at.
     pub(super) focus: Option<Focus>,
 
@@ -138,6 +151,8 @@ pub struct Core {
     unsolicited: u32,
     folded: u32,
     closing: Option<Stamp>,
+    /// Until then the end waits for whatever is on its way; after it, only for the subscription.
+    lingers: Stamp,
     finished: bool,
 }
 
@@ -166,6 +181,9 @@ impl Core {
             rereads: BTreeSet::new(),
             rechecks: BTreeMap::new(),
             sa: Sa::default(),
+            records: Records::default(),
+            routes: Routes::default(),
+            sms: Sms::default(),
             focus: None,
             agents: BTreeMap::new(),
             read: None,
@@ -178,6 +196,7 @@ impl Core {
             unsolicited: 0,
             folded: 0,
             closing: None,
+            lingers: Stamp::ZERO,
             finished: false,
             config,
             source,
@@ -275,6 +294,11 @@ impl Core {
         };
         sooner(self.table.deadline());
         sooner(self.closing);
+        sooner(
+            self.closing
+                .and(Some(self.lingers))
+                .filter(|at| *at > self.now),
+        );
         if self.gone.is_some() {
             sooner(self.next_reopen);
             return Some(at);
@@ -296,6 +320,8 @@ impl Core {
             sooner(self.rereads.first().map(|(at, _)| *at));
             sooner(self.rechecks.first_key_value().map(|((at, _), _)| *at));
             sooner(self.sa_deadline());
+            sooner(self.records_deadline());
+            sooner(self.sms_deadline());
             sooner(self.focus.as_ref().map(|f| f.next));
         }
         Some(at)
@@ -496,7 +522,7 @@ impl Core {
 
     /// Ends everything that waits or is on its way, without a word on each.
     pub(super) fn drop_all(&mut self) {
-        drop(self.table.drain());
+        self.table.clear();
         for share in &mut self.shares {
             share.in_flight = 0;
             share.retrying = 0;
@@ -512,6 +538,9 @@ impl Core {
         self.parked = 0;
         self.loops.abort();
         self.sa.drop_requests();
+        self.drop_records();
+        self.drop_routes();
+        self.drop_sms();
         if let Some(focus) = &mut self.focus {
             focus.open = 0;
         }
@@ -524,6 +553,7 @@ impl Core {
         match command {
             Command::Rediscover => self.loops.discover_at(self.now),
             Command::ReadCounters => self.loops.count_at(self.now),
+            Command::Read(topic) => self.read(topic),
             Command::Focus(port) => self.focus_on(port),
             Command::Settings(settings) => {
                 self.loops.set(&settings, self.now);
@@ -535,8 +565,35 @@ impl Core {
             }
             Command::Mark(text) => self.emit(What::Mark { text: text.into() }),
             Command::Act(text) => self.emit(What::Act { text: text.into() }),
+            Command::RecordingStopped(why) => {
+                self.emit(What::RecordingStopped { why: why.into() });
+            }
             Command::Quit => self.quit(),
         }
+    }
+
+    /// Reads what no sweep asks for.
+    fn read(&mut self, topic: Topic) {
+        if self.closing.is_some() {
+            return;
+        }
+        self.emit(What::Reading(Box::new(Reading {
+            topic: topic.clone(),
+            ended: None,
+        })));
+        match topic {
+            _ if !self.is_live() => self.reading_ended(topic, ReadingEnded::default()),
+            Topic::Path { .. } | Topic::Table { .. } => self.read_routes(topic),
+            Topic::Sa { tables } => self.read_records(tables),
+            Topic::Sms => self.read_sms(),
+        }
+    }
+
+    pub(super) fn reading_ended(&mut self, topic: Topic, ended: ReadingEnded) {
+        self.emit(What::Reading(Box::new(Reading {
+            topic,
+            ended: Some(ended),
+        })));
     }
 
     fn quit(&mut self) {
@@ -549,13 +606,16 @@ impl Core {
         }
         self.replies.iter_mut().for_each(VecDeque::clear);
         self.delayed.clear();
+        self.end_superseded();
         self.loops.abort();
         for node in self.nodes.values_mut() {
             node.forget_waiting();
         }
         self.parked = 0;
-        self.closing = Some(self.now + self.timeout() + Duration::from_millis(500));
+        self.lingers = self.now + LINGER;
+        self.closing = Some(self.now + WITHDRAW);
         if self.gone.is_none() && self.sa.subscribed {
+            self.sa.withdrawing = true;
             let job = Job::new(Ask::Inform(false), Who::Sm).attempts(1).urgent();
             self.share(Lane::Gmp).push(job);
         }
@@ -566,7 +626,9 @@ impl Core {
         let idle = self.table.is_empty()
             && self.unconfirmed.is_none()
             && self.shares.iter().all(|share| share.waiting() == 0);
-        if idle || self.now >= by || self.gone.is_some() {
+        // Hosts that are dead must not hold up the end.
+        let lingered = self.now >= self.lingers && !self.sa.withdrawing;
+        if idle || lingered || self.now >= by || self.gone.is_some() {
             self.emit(What::Closed {
                 why: "asked to quit".into(),
             });
@@ -577,8 +639,8 @@ impl Core {
 
     /// Does all that is due.
     fn timers(&mut self) {
-        while let Some((tid, pending)) = self.table.expired(self.now) {
-            self.unanswered(tid, pending);
+        while let Some(tid) = self.table.due(self.now) {
+            self.waited_for(tid);
         }
         let ticked = self.next_tick <= self.now;
         if ticked {
@@ -606,11 +668,15 @@ impl Core {
             if ticked && self.is_discovery_long() {
                 self.start_counting();
             }
+            self.end_quiet_discovery();
             self.run_loops();
             self.run_probes();
             self.run_rereads();
             self.run_focus();
             self.run_sa();
+            self.run_sms();
+            self.run_records();
+            self.run_routes();
         }
     }
 

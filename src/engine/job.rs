@@ -4,6 +4,7 @@
 //! topology knows by then.
 
 use crate::event::SweepKind;
+use crate::fabric::sa::SaTable;
 use crate::fabric::{NodeId, PortKey};
 
 /// The two kinds of MADs that have a budget each.
@@ -47,8 +48,12 @@ pub(super) enum Ask {
     Inform(bool),
     /// PathRecord to a node, for its SL.
     Path(NodeId),
-    /// GetTable(NodeRecord).
-    NodeTable,
+    /// A whole table of the SA.
+    Table(SaTable),
+    /// SMInfo of a port of a node, by its LID.
+    SmInfoAt(u8),
+    /// A block of a linear forwarding table.
+    Lft(u16),
 }
 
 impl Ask {
@@ -60,7 +65,9 @@ impl Ask {
             | Ask::PortInfo(_)
             | Ask::Fdr10(_)
             | Ask::Fec(_)
-            | Ask::SmInfo => Lane::Smp,
+            | Ask::SmInfo
+            | Ask::SmInfoAt(_)
+            | Ask::Lft(_) => Lane::Smp,
             _ => Lane::Gmp,
         }
     }
@@ -76,6 +83,7 @@ impl Ask {
                 | Ask::AllPorts
                 | Ask::Speeds(_)
                 | Ask::Detail(..)
+                | Ask::SmInfoAt(_)
         )
     }
 }
@@ -119,6 +127,8 @@ pub(super) struct Job {
     pub(super) run: Option<RunId>,
     /// The node whose share of the budget it uses, once it was admitted.
     pub(super) seat: Option<NodeId>,
+    /// Names it once it was sent more than once; else 0.
+    pub(super) id: u64,
     /// The attempt to come, from 1.
     pub(super) attempt: u8,
     /// Attempts that it has in all; 0 = as set.
@@ -143,6 +153,7 @@ impl Job {
             by: By::Route,
             run: None,
             seat: None,
+            id: 0,
             attempt: 1,
             attempts: 0,
             busy: 0,

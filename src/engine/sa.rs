@@ -1,19 +1,18 @@
-//! The subnet manager and its administration: SMInfo, the subscription for notices, service
-//! levels, and the comparison of the SA's nodes with ours.
+//! The master subnet manager and its administration: SMInfo, the subscription for notices,
+//! service levels. Its tables are the business of `records`, other SMs that of `sms`.
 //!
 //! The one Set that the engine sends unasked is the subscription. It is made only if Reports
 //! reach us: otherwise another process on this host holds it, and the SA would take our
 //! withdrawal for its.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::core::Core;
 use super::job::{Ask, Job, Who};
 use crate::event::Severity;
 use crate::fabric::{NodeId, PortKey};
-use crate::mad::rmpp::Flags;
-use crate::mad::{Attribute, Mad, MgmtClass, NodeRecord, PathRecord, SmInfo, records};
+use crate::mad::{Attribute, Mad, MgmtClass, PathRecord, SmInfo};
 use crate::port::{Agent, Source, Stamp};
 
 /// How often the SM is asked how it is.
@@ -35,8 +34,9 @@ pub(super) struct Sa {
     asking_info: bool,
     asking_inform: bool,
     asking_path: bool,
-    asking_table: bool,
     pub(super) subscribed: bool,
+    /// The subscription is being withdrawn.
+    pub(super) withdrawing: bool,
     /// The last refusal was said.
     complained: bool,
     /// Destinations whose SL is to be asked.
@@ -44,10 +44,8 @@ pub(super) struct Sa {
     /// Asked or planned: with this SM, a sample or all of them.
     sampled: bool,
     all_paths: bool,
-    /// The table of nodes is wanted.
-    want_table: bool,
-    /// This SA's tables do not come whole.
-    no_tables: bool,
+    /// They came as one table.
+    whole: bool,
 }
 
 impl Sa {
@@ -57,7 +55,6 @@ impl Sa {
             Ask::SmInfo => self.asking_info = false,
             Ask::Inform(_) => self.asking_inform = false,
             Ask::Path(_) => self.asking_path = false,
-            Ask::NodeTable => self.asking_table = false,
             _ => {}
         }
     }
@@ -111,9 +108,14 @@ impl Core {
         sa.paths.clear();
         sa.sampled = false;
         sa.all_paths = false;
-        sa.no_tables = false;
+        sa.whole = false;
         for node in self.nodes.values_mut() {
             node.sl = None;
+        }
+        self.records_begin_anew();
+        if self.is_compared() {
+            self.compare_with_sa();
+            self.ask_sms_soon();
         }
     }
 
@@ -147,11 +149,6 @@ impl Core {
         {
             self.sa.asking_path = true;
             self.enqueue(Job::new(Ask::Path(id), Who::Sm));
-        }
-        if self.sa.want_table && !self.sa.asking_table {
-            self.sa.want_table = false;
-            self.sa.asking_table = true;
-            self.enqueue(Job::new(Ask::NodeTable, Who::Sm).attempts(1));
         }
     }
 
@@ -191,6 +188,7 @@ impl Core {
         let Ok(info) = SmInfo::from_bytes(mad.data()) else {
             return;
         };
+        self.sm_seen(mad);
         let now = (info.guid(), info.act_count());
         let old = self.sa.seen.replace(now);
         // Another SM on the same LID, or the same one restarted: it has forgotten us.
@@ -233,18 +231,54 @@ impl Core {
                 self.sa.next_inform = Some(self.now + RENEW_FAILED);
                 self.not_subscribed("no answer");
             }
+            Ask::SmInfo => {
+                if let Some((guid, _)) = self.sa.seen {
+                    self.sm_silent(guid);
+                }
+            }
             // A busy SA drops requests silently; it is not asked for one path after another.
             Ask::Path(_) => self.sa.paths.clear(),
             _ => {}
         }
     }
 
-    /// Asks for the SL of some destinations; of all, once one differs from the default.
-    pub(super) fn sample_service_levels(&mut self) {
+    /// Learns the service level of every destination: from one table of all paths from here.
+    pub(super) fn learn_service_levels(&mut self) {
         if self.sa.sampled || !self.config.sa || self.sa_lid().is_none() {
             return;
         }
         self.sa.sampled = true;
+        if !self.want_paths() {
+            self.sample_paths();
+        }
+    }
+
+    /// The table of paths came.
+    pub(super) fn all_paths_known(&mut self) {
+        self.sa.whole = true;
+        self.sa.all_paths = true;
+        self.sa.paths.clear();
+    }
+
+    /// A full discovery ended: new nodes have paths too, and routes may be others.
+    pub(super) fn discovery_over(&mut self) {
+        self.compare_with_sa();
+        self.ask_sms_soon();
+        if self.sa.whole {
+            self.want_paths();
+        }
+    }
+
+    /// Where the table of paths cannot be had: asks for some destinations; for all, once one
+    /// has another level than the default.
+    ///
+    /// A level that no sample shows is missed then: only SAs without RMPP (a simulator's) and
+    /// those that refuse the table are asked like this, and one question for each of thousands
+    /// of nodes would be a burden on the second kind.
+    pub(super) fn sample_paths(&mut self) {
+        if self.sa.all_paths {
+            return;
+        }
         let present: Vec<NodeId> = self
             .topology
             .nodes()
@@ -278,73 +312,4 @@ impl Core {
                 .collect();
         }
     }
-
-    /// A full discovery ended: time to compare with what the SA knows.
-    pub(super) fn discovery_over(&mut self) {
-        self.sa.want_table = self.config.sa && !self.sa.no_tables && self.sa_lid().is_some();
-    }
-
-    /// The SA's table of nodes came. Differences are said only if it is whole.
-    pub(super) fn table_told(&mut self, mad: &Mad) {
-        let view = mad.view();
-        if !view.status().is_ok() || !is_whole(mad) {
-            self.sa.no_tables = true;
-            return;
-        }
-        let told: BTreeSet<NodeId> = records::<NodeRecord>(&view)
-            .map(|record| NodeId::new(record.node_info().node_guid()))
-            .collect();
-        if told.is_empty() {
-            self.sa.no_tables = true;
-            return;
-        }
-        let seen: BTreeSet<NodeId> = self
-            .topology
-            .nodes()
-            .filter(|n| n.present)
-            .map(|n| n.id)
-            .collect();
-        for (text, ids) in [
-            (
-                "known to the SA, not found by discovery",
-                told.difference(&seen).copied().collect::<Vec<_>>(),
-            ),
-            (
-                "found by discovery, not known to the SA",
-                seen.difference(&told).copied().collect(),
-            ),
-        ] {
-            if let Some(first) = ids.first() {
-                let count = ids.len();
-                let list: Vec<String> = ids.iter().take(5).map(ToString::to_string).collect();
-                let more = if count > 5 { ", …" } else { "" };
-                self.note(
-                    Severity::Warning,
-                    (count == 1).then_some(*first),
-                    format!("{count} nodes {text}: {}{more}", list.join(", ")),
-                );
-            }
-        }
-    }
-}
-
-/// A table came as a whole: as one segment that is first and last, or joined from several.
-///
-/// A simulator without RMPP cuts the message at one MAD and leaves its header unfinished.
-fn is_whole(mad: &Mad) -> bool {
-    let Some(header) = mad.rmpp() else {
-        return false;
-    };
-    if mad.attribute_offset() == 0
-        || !header.is_active_data()
-        || !header.flags.has(Flags::FIRST)
-        || header.segment != 1
-    {
-        return false;
-    }
-    // PayloadLength of the first segment is that of the whole message, with 20 bytes of SA
-    // header for every segment of 200 bytes (spec 13.6.2.1).
-    let data = mad.data().len();
-    let length = header.length as usize;
-    header.flags.has(Flags::LAST) || data + 20 * length.div_ceil(220) >= length
 }

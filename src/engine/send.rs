@@ -2,16 +2,20 @@
 
 use std::time::Duration;
 
+use super::answer::is_sa;
 use super::budget::MAX_IN_FLIGHT;
 use super::core::{Core, Reply};
 use super::job::{Ask, By, Done, Job, Lane, Who};
-use super::table::Pending;
+use super::rtt::{Rtt, waits};
+use super::table::{Pending, Stage, Times};
 use crate::event::{SendFailed, What};
+use crate::fabric::sa::SaTable;
 use crate::fabric::{DrPath, NodeId, NodeKind, Request, Target};
 use crate::mad::{
-    Attribute, ClassPortInfo, InformInfo, Mad, Method, MlnxExtPortInfo, NodeDescription, NodeInfo,
-    NodeRecord, PathRecord, PortCaps, PortCounters, PortCountersExtended, PortExtendedSpeeds,
-    PortInfo, PortInfoExtended, PortSamplesControl, SmInfo, SwitchInfo, component,
+    Attribute, ClassPortInfo, InformInfo, LinearForwardingTable, Mad, Method, MlnxExtPortInfo,
+    NodeDescription, NodeInfo, PathRecord, PortCaps, PortCounters, PortCountersExtended,
+    PortExtendedSpeeds, PortInfo, PortInfoExtended, PortSamplesControl, SmInfo, SwitchInfo,
+    component,
 };
 use crate::port::{Address, Agent, Outgoing, PortError};
 
@@ -23,10 +27,6 @@ const QUEUE_FULL: Duration = Duration::from_millis(1);
 const KNOWS_EXTENDED_SPEEDS: u32 = 1 << 31;
 /// PortSelect for the sum over all ports.
 const ALL_PORTS: u8 = 255;
-/// Time for an SA table: what its transfer needs for a node, and the least of it.
-const TABLE_PER_NODE: Duration = Duration::from_millis(1);
-const TABLE_LEAST: Duration = Duration::from_secs(4);
-const TABLE_MOST: Duration = Duration::from_secs(38);
 
 /// A job made into a MAD.
 struct Made {
@@ -47,9 +47,17 @@ impl Core {
     /// New requests of this lane may leave, rate apart.
     pub(super) fn can_ask(&self, lane: Lane) -> bool {
         !self.is_gone()
-            && !self.is_held()
+            && (!self.is_held() || self.is_closing())
             && self.share_ref(lane).has_room()
-            && self.table.len() < usize::from(MAX_IN_FLIGHT)
+            && self.table.len() < usize::from(self.most_known())
+            && self.in_flight() < MAX_IN_FLIGHT
+    }
+
+    fn in_flight(&self) -> u16 {
+        Lane::ALL
+            .iter()
+            .map(|lane| self.share_ref(*lane).in_flight)
+            .sum()
     }
 
     pub(super) fn has_work(&self, lane: Lane) -> bool {
@@ -101,6 +109,9 @@ impl Core {
 
     /// Makes a MAD of a job and sends it. False if it came to nothing.
     fn send(&mut self, job: Job) -> bool {
+        if self.table.take_forgone(job.id) {
+            return false;
+        }
         let tid = self.table.fresh();
         let made = match self.make(&job, tid) {
             Ok(made) => made,
@@ -120,20 +131,14 @@ impl Core {
         let Made { addr, mad, target } = made;
         let timeout = self.timeout_of(job.ask);
         let now = self.now;
+        let times = self.times(&job, timeout);
         let share = self.share(job.lane());
         share.departs(&job);
         share.sent(now);
         let attempt = job.attempt;
-        self.table.insert(
-            tid,
-            Pending {
-                request: Request::of(&mad, addr.lid, target),
-                job,
-                sent: now,
-                timeout: now + timeout,
-                deadline: now + timeout + SLACK,
-            },
-        );
+        let request = Request::of(&mad, addr.lid, target);
+        self.table
+            .insert(tid, Pending::new(job, request, now, times));
         let timeout_ms = u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX);
         self.output(
             Outgoing {
@@ -146,15 +151,41 @@ impl Core {
         true
     }
 
-    fn timeout_of(&self, ask: Ask) -> Duration {
-        let timeout = self.timeout();
-        if ask != Ask::NodeTable {
-            return timeout;
+    /// When a request that leaves now is overdue, asked again, and over.
+    fn times(&self, job: &Job, timeout: Duration) -> Times {
+        let now = self.now;
+        let mut times = Times {
+            overdue: None,
+            again: now + timeout,
+            resend: false,
+            timeout: now + timeout,
+            deadline: now + timeout + SLACK,
+        };
+        if is_sa(job.ask) {
+            return times;
         }
-        let nodes = u32::try_from(self.topology.len()).unwrap_or(u32::MAX);
-        (TABLE_LEAST + TABLE_PER_NODE * nodes)
-            .min(TABLE_MOST)
-            .max(timeout)
+        let lane = job.lane();
+        let none = Rtt::default();
+        let node = job
+            .node()
+            .and_then(|id| self.nodes.get(&id))
+            .map_or(&none, |node| &node.seat_ref(lane).rtt);
+        let (overdue, again) = waits(&self.share_ref(lane).rtt, node, job.attempt);
+        times.overdue = overdue.map(|wait| now + wait.min(timeout));
+        times.again = now + again.min(timeout);
+        times.resend = true;
+        if job.ask.optional() && job.attempt >= self.attempts_of(job) {
+            // Silence is an answer here, and not worth holding up the node's other questions.
+            times.deadline = times.again;
+        }
+        times
+    }
+
+    fn timeout_of(&self, ask: Ask) -> Duration {
+        match ask {
+            Ask::Table(table) => self.table_timeout(table),
+            _ => self.timeout(),
+        }
     }
 
     fn make(&self, job: &Job, tid: u32) -> Result<Made, Unmade> {
@@ -164,7 +195,7 @@ impl Core {
                 Ok(self.by_lid(job, lid, Target::default(), tid))
             }
             ask if ask.lane() == Lane::Smp => self.make_smp(job, tid),
-            Ask::Inform(_) | Ask::Path(_) | Ask::NodeTable => self.make_sa(job, tid),
+            Ask::Inform(_) | Ask::Path(_) | Ask::Table(_) => self.make_sa(job, tid),
             _ => self.make_perf(job, tid),
         }
     }
@@ -200,6 +231,11 @@ impl Core {
             }
             Who::Node(id) => {
                 let node = self.topology.node(id).ok_or(Unmade::Moot)?;
+                if matches!(job.ask, Ask::Fdr10(_) | Ask::Fec(_))
+                    && self.nodes.get(&id).is_some_and(|n| n.no_link_details)
+                {
+                    return Err(Unmade::Moot);
+                }
                 // Whether a missing node is back is what discovery finds out.
                 if !node.present && !job.probe {
                     return Err(Unmade::Moot);
@@ -208,14 +244,23 @@ impl Core {
                     Ask::PortInfo(port) | Ask::Fdr10(port) | Ask::Fec(port) => {
                         Target::port(id.port(port), generation)
                     }
+                    Ask::SmInfoAt(port) => Target::port(id.port(port), generation),
                     _ => Target::node(id, generation),
+                };
+                let lid = match job.ask {
+                    Ask::SmInfoAt(port) => node.lid(port),
+                    _ => node.any_lid(),
                 };
                 if job.by == By::Lid
                     && self.can_route_by_lid()
-                    && let Some(lid) = node.any_lid()
+                    && let Some(lid) = lid
                     && self.topology.local().is_none_or(|local| local.node != id)
                 {
                     return Ok(self.by_lid(job, lid, target, tid));
+                }
+                if matches!(job.ask, Ask::SmInfoAt(port) if port != 0 && port != node.entry) {
+                    // The route enters the node by another port, where another SM may run.
+                    return Err(Unmade::NoWay);
                 }
                 (target, node.route)
             }
@@ -256,7 +301,8 @@ impl Core {
         match job.ask {
             Ask::NodeDescription => (NodeDescription::ID, 0),
             Ask::SwitchInfo => (SwitchInfo::ID, 0),
-            Ask::SmInfo => (SmInfo::ID, 0),
+            Ask::SmInfo | Ask::SmInfoAt(_) => (SmInfo::ID, 0),
+            Ask::Lft(block) => (LinearForwardingTable::ID, u32::from(block)),
             Ask::PortInfo(port) => {
                 let extended = job
                     .node()
@@ -354,7 +400,21 @@ impl Core {
                 mad.set_data(&record);
                 mad
             }
-            _ => Mad::sa(Method::GetTable, NodeRecord::ID, 0, 0, tid),
+            // Every path from here, one to each port: what the SLs are taken from.
+            Ask::Table(SaTable::Paths) => {
+                let mut record = PathRecord::new();
+                record
+                    .set_slid(local.lid)
+                    .set_reversible(true)
+                    .set_numb_path(1);
+                let mask =
+                    component::PATH_SLID | component::PATH_REVERSIBLE | component::PATH_NUMB_PATH;
+                let mut mad = Mad::sa(Method::GetTable, PathRecord::ID, 0, mask, tid);
+                mad.set_data(&record);
+                mad
+            }
+            Ask::Table(table) => Mad::sa(Method::GetTable, table.id(), 0, 0, tid),
+            _ => return Err(Unmade::NoWay),
         };
         Ok(Made {
             addr: Address::gmp(sm_lid, local.sm_sl, local.pkey_index.unwrap_or(0)),
@@ -390,7 +450,9 @@ impl Core {
         let mut job = pending.job;
         let now = self.now;
         let share = self.share(job.lane());
-        share.over(&job);
+        if pending.stage == Stage::Window {
+            share.over(&job);
+        }
         share.unsent();
         if error == PortError::WouldBlock {
             share.blocked = now + QUEUE_FULL;

@@ -7,6 +7,8 @@ pub mod best;
 mod ids;
 mod link;
 pub mod names;
+pub mod routes;
+pub mod sa;
 mod target;
 pub mod topology;
 

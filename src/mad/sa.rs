@@ -5,7 +5,7 @@ use super::attr::{Attribute, FieldType, attribute};
 use super::port_info::PortInfo;
 use super::rmpp;
 use super::values::*;
-use super::{Gid, InformInfo, MadView, NodeDescription, NodeInfo, SmInfo, SwitchInfo};
+use super::{Gid, InformInfo, Mad, MadView, NodeDescription, NodeInfo, SmInfo, SwitchInfo};
 use super::{LinearForwardingTable, PKeyTable};
 
 attribute! {
@@ -214,4 +214,25 @@ pub fn records<'a, R: Attribute>(mad: &MadView<'a>) -> impl Iterator<Item = R> +
     raw_records(mad)
         .take_while(move |_| ours)
         .map_while(|bytes| R::from_bytes(bytes).ok())
+}
+
+/// A table came as a whole: as one segment that is first and last, or joined from several.
+///
+/// A simulator without RMPP cuts the message at one MAD and leaves its header unfinished.
+pub fn is_whole_table(mad: &Mad) -> bool {
+    let Some(header) = mad.rmpp() else {
+        return false;
+    };
+    if mad.attribute_offset() == 0
+        || !header.is_active_data()
+        || !header.flags.has(rmpp::Flags::FIRST)
+        || header.segment != 1
+    {
+        return false;
+    }
+    // PayloadLength of the first segment is that of the whole message, with 20 bytes of SA
+    // header for every segment of 200 bytes (spec 13.6.2.1).
+    let data = mad.data().len();
+    let length = header.length as usize;
+    header.flags.has(rmpp::Flags::LAST) || data + 20 * length.div_ceil(220) >= length
 }

@@ -7,8 +7,8 @@ use super::state::{Destination, Failure, Pending, Slot};
 use super::view::FailureKind;
 use super::{Join, Model, Num};
 use crate::event::{
-    BackOff, Event, Known, Malformed, Opened, Received, SendFailed, Sent, Settings, Severity,
-    SweepBegan, SweepEnded, SweepKind, TimedOut, What,
+    BackOff, Event, HowLate, Known, Malformed, Opened, Received, SendFailed, Sent, Settings,
+    Severity, SweepBegan, SweepEnded, SweepKind, TimedOut, What,
 };
 use crate::fabric::Request;
 use crate::mad::{Attribute, Mad, MgmtClass, SmInfo, Status, StatusCode};
@@ -28,11 +28,10 @@ fn status_words(status: Status, class: MgmtClass) -> Cow<'static, str> {
     }
 }
 
-/// SMInfo is asked of whoever holds the SM's LID, known or not.
+/// SMInfo is asked of an SM, not of the node where it runs: the node's agent may be well while
+/// the SM is silent.
 fn is_sm_question(request: &Request) -> bool {
-    request.attribute == SmInfo::ID
-        && request.path.is_none()
-        && MgmtClass::new(request.class).is_smp()
+    request.attribute == SmInfo::ID && MgmtClass::new(request.class).is_smp()
 }
 
 /// The SA's "no records" is an answer, not a failure.
@@ -84,6 +83,13 @@ impl Model {
                 }
                 true
             }
+            What::Reading(reading) => {
+                match reading.ended {
+                    None => self.readings.insert(reading.topic.clone()),
+                    Some(_) => self.readings.remove(&reading.topic),
+                };
+                true
+            }
             What::Malformed(m) => self.malformed(at, m),
             What::LocalPort(port) => self.local_port(at, port),
             What::DeviceGone { why } => {
@@ -99,6 +105,7 @@ impl Model {
                 self.pending.clear();
                 self.smps_out = 0;
                 self.gmps_out = 0;
+                self.readings.clear();
                 true
             }
             What::DeviceBack => {
@@ -125,6 +132,12 @@ impl Model {
             What::Act { text } => {
                 let text = format!("operator: {}", clean(text));
                 self.say(at, Kind::Operator, Severity::Warning, text);
+                true
+            }
+            What::RecordingStopped { why } => {
+                let why = clean(why);
+                self.say(at, Kind::Recording, Severity::Critical, why.clone());
+                self.unrecorded = Some(why.into());
                 true
             }
             What::Dropped { count } => {
@@ -247,12 +260,13 @@ impl Model {
             at,
             attempt: sent.attempt,
             timeout_ms: sent.timeout_ms,
+            overdue: false,
             port_select,
             who,
         };
         *self.out(class) += 1;
         if let Some(old) = self.pending.insert(sent.mad.tid_low(), pending) {
-            self.no_longer_out(old.request.class);
+            self.no_longer_out(&old);
         }
         true
     }
@@ -265,14 +279,16 @@ impl Model {
         }
     }
 
-    fn no_longer_out(&mut self, class: u8) {
-        let out = self.out(MgmtClass::new(class));
-        *out = out.saturating_sub(1);
+    fn no_longer_out(&mut self, pending: &Pending) {
+        if !pending.overdue {
+            let out = self.out(MgmtClass::new(pending.request.class));
+            *out = out.saturating_sub(1);
+        }
     }
 
     fn take_pending(&mut self, tid: u32) -> Option<Pending> {
         let pending = self.pending.remove(&tid)?;
-        self.no_longer_out(pending.request.class);
+        self.no_longer_out(&pending);
         Some(pending)
     }
 
@@ -324,7 +340,9 @@ impl Model {
                     if let Some(before) = before {
                         dest.merge(before);
                     }
-                    dest.count_sent(pending.attempt, pending.request.lid);
+                    if !pending.overdue {
+                        dest.count_sent(pending.attempt, pending.request.lid);
+                    }
                 }
                 slot
             }
@@ -340,6 +358,10 @@ impl Model {
             at,
         });
         self.with_destination(slot, pending, |dest| {
+            if pending.overdue {
+                // It came after all.
+                dest.timed_out = dest.timed_out.saturating_sub(1);
+            }
             dest.count_answer(code, took);
             if let Some(failure) = failure {
                 dest.count_failure(failure, false);
@@ -348,6 +370,7 @@ impl Model {
         self.count_done(class.is_smp());
         match class {
             MgmtClass::Perf => self.perf_reply(at, pending, mad),
+            MgmtClass::SubnAdm => self.sa_reply(at, pending, mad),
             _ if class.is_smp() && attribute == SmInfo::ID => {
                 self.sm_info(at, pending, mad);
             }
@@ -367,7 +390,9 @@ impl Model {
                 let name = || pending.who.as_deref().unwrap_or_default().to_owned();
                 let entry = self.unexplored.entry(via);
                 let (_, dest) = entry.or_insert_with(|| (name(), Destination::default()));
-                dest.count_sent(pending.attempt, pending.request.lid);
+                if !pending.overdue {
+                    dest.count_sent(pending.attempt, pending.request.lid);
+                }
                 act(dest);
             }
             _ => {
@@ -379,12 +404,17 @@ impl Model {
     }
 
     fn timed_out(&mut self, at: Stamp, t: &TimedOut) -> bool {
-        let Some(pending) = self.take_pending(t.tid) else {
+        let Some(mut pending) = self.take_pending(t.tid) else {
             return false;
         };
+        if std::mem::take(&mut pending.overdue) {
+            // It was counted when it was overdue.
+            return true;
+        }
         let waited = std::time::Duration::from_nanos(t.waited_ns);
         // A fabric that returns a MAD at once knows that nobody is there.
-        let returned = waited.as_millis() < u128::from(pending.timeout_ms) / 2;
+        let returned =
+            t.how == HowLate::Over && waited.as_millis() < u128::from(pending.timeout_ms) / 2;
         let failure = Failure {
             kind: FailureKind::NoAnswer,
             detail: Cow::Borrowed(if returned { "returned at once" } else { "" }),
@@ -392,10 +422,15 @@ impl Model {
             attribute: t.attribute,
             at,
         };
-        self.with_destination(pending.slot, &pending, |dest| {
-            dest.count_failure(failure, t.last);
+        self.with_destination(pending.slot, &pending, |dest| match t.how {
+            // The node answered, if not this attempt.
+            HowLate::Moot => dest.timed_out += 1,
+            HowLate::Over | HowLate::Overdue => dest.count_failure(failure, t.last),
         });
-        if t.last {
+        if t.how == HowLate::Overdue {
+            pending.overdue = true;
+            self.pending.insert(t.tid, pending);
+        } else if t.last {
             self.detail_missing(at, &pending, "no answer");
             self.count_done(MgmtClass::new(t.class).is_smp());
             self.gave_up(at, &pending);
@@ -408,6 +443,7 @@ impl Model {
     fn gave_up(&mut self, at: Stamp, pending: &Pending) {
         match pending.slot {
             Slot::Sa => {
+                self.sa_silent(pending);
                 let what =
                     crate::mad::names::attribute(MgmtClass::SubnAdm, pending.request.attribute);
                 let text = format!("SA does not answer a query for {what}");
@@ -421,7 +457,7 @@ impl Model {
                 self.log
                     .add(at, Kind::Timeout, Severity::Warning, via, text);
             }
-            Slot::Sm => self.say(at, Kind::Timeout, Severity::Warning, "SM does not answer"),
+            Slot::Sm => self.sm_silent(at, pending),
             Slot::Node(_) => {}
         }
     }
@@ -446,6 +482,7 @@ impl Model {
             at,
             attempt: f.attempt,
             timeout_ms: 0,
+            overdue: false,
             port_select: 0,
             who: Some(self.unexplored_name(f.target.via).into()),
         });
@@ -616,9 +653,13 @@ impl Model {
             return;
         }
         self.pending.retain(|_, p| !lost(p));
-        let smps = |p: &&Pending| MgmtClass::new(p.request.class).is_smp();
-        self.smps_out = self.pending.values().filter(smps).count();
-        self.gmps_out = self.pending.len() - self.smps_out;
+        let out = |smp: bool| {
+            self.pending
+                .values()
+                .filter(|p| !p.overdue && MgmtClass::new(p.request.class).is_smp() == smp)
+                .count()
+        };
+        (self.smps_out, self.gmps_out) = (out(true), out(false));
     }
 
     /// A keyframe's content: applied only where something is missing.
@@ -631,6 +672,7 @@ impl Model {
             return false;
         }
         let slot = match known.target.node {
+            _ if request.class == MgmtClass::SubnAdm.code() => Slot::Sa,
             Some(node) => Slot::Node(self.slot_of(node)),
             None => Slot::Unexplored(known.target.via),
         };
@@ -639,6 +681,7 @@ impl Model {
             at: known.at,
             attempt: 1,
             timeout_ms: 0,
+            overdue: false,
             port_select: known.request.data().get(1).copied().unwrap_or(0),
             who: None,
             request,
@@ -649,6 +692,8 @@ impl Model {
             if request.attribute == SmInfo::ID {
                 self.sm_info(known.at, &pending, &known.reply);
             }
+        } else if class == MgmtClass::SubnAdm {
+            self.sa_reply(known.at, &pending, &known.reply);
         } else if class == MgmtClass::Perf {
             self.perf_reply(known.at, &pending, &known.reply);
         }

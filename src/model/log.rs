@@ -33,6 +33,7 @@ pub enum Kind {
     PortState,
     Address,
     Sm,
+    Sa,
     Notice,
     Timeout,
     Reset,
@@ -40,6 +41,7 @@ pub enum Kind {
     Digest,
     Note,
     Operator,
+    Recording,
     Dropped,
 }
 
@@ -56,6 +58,7 @@ impl Kind {
             Kind::PortState => "port state changes",
             Kind::Address => "LID changes",
             Kind::Sm => "subnet manager events",
+            Kind::Sa => "differences from the SA",
             Kind::Notice => "notices",
             Kind::Timeout => "nodes that do not answer",
             Kind::Reset => "counters reset by others",
@@ -63,6 +66,7 @@ impl Kind {
             Kind::Digest => "differences from the engine",
             Kind::Note => "notes",
             Kind::Operator => "operator's acts",
+            Kind::Recording => "recording events",
             Kind::Dropped => "gaps",
         }
     }

@@ -15,6 +15,7 @@ pub mod ber;
 pub mod counters;
 mod detail;
 mod fec;
+mod find;
 mod fixed;
 mod fold;
 mod history;
@@ -25,6 +26,9 @@ mod notices;
 mod num;
 mod optional;
 mod perf;
+mod routes;
+mod sa;
+mod sms;
 mod state;
 mod subnet;
 pub mod view;
@@ -36,12 +40,14 @@ pub(crate) mod tests;
 pub use baseline::Baseline;
 pub use ber::Ber;
 pub use counters::Counter;
+pub use find::Place;
 pub use num::Num;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use crate::event::{Opened, Pace, Settings};
+use crate::event::{Opened, Pace, Settings, Topic};
+use crate::fabric::routes::Tables;
 use crate::fabric::{NodeId, PortKey, Topology};
 use crate::port::{AgentReport, LocalPort, Stamp};
 use fixed::FixedMap;
@@ -99,9 +105,14 @@ pub struct Model {
 
     local: Option<Box<LocalPort>>,
     gone: Option<(Stamp, Box<str>)>,
+    unrecorded: Option<Box<str>>,
     agents: Vec<AgentReport>,
     sms: BTreeMap<u64, Sm>,
     master: Option<u64>,
+    tables: Tables,
+    records: sa::Records,
+    /// What is being read on demand.
+    readings: BTreeSet<Topic>,
 
     /// Optional counters of ports that somebody looked at.
     details: optional::Details,

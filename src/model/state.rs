@@ -153,6 +153,8 @@ pub(super) struct Pending {
     pub at: Stamp,
     pub attempt: u8,
     pub timeout_ms: u32,
+    /// A later attempt is being made; the answer to this one still counts.
+    pub overdue: bool,
     /// Byte 1 of a PerfMgt attribute: the port that was selected.
     pub port_select: u8,
     /// Whom an unexplored target is named by.
@@ -172,6 +174,14 @@ pub(super) struct Sm {
     pub told: bool,
     /// When another one was found to be master instead.
     pub displaced: Option<Stamp>,
+    /// When it was first heard of.
+    pub first: Stamp,
+    /// When its state, priority or LID last changed; when it was first heard of, if never.
+    pub changed: Stamp,
+    /// Since when it does not answer.
+    pub silent: Option<Stamp>,
+    /// Activity counts a second between its last two answers.
+    pub rate: Option<f32>,
 }
 
 /// One loop's sweeps.

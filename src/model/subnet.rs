@@ -4,22 +4,15 @@ use std::time::Duration;
 
 use super::Model;
 use super::log::Kind;
-use super::state::{NodeData, Pending, PortData, Sm};
+use super::state::{NodeData, PortData};
 use super::view::SubnetSize;
 use crate::event::Severity;
 use crate::fabric::best::below_best;
 use crate::fabric::{Change, Changes, NodeId, NodeKind, PortKey, Request};
 use crate::mad::{
-    Attribute, Mad, MlnxExtPortInfo, NodeInfo, PortInfo, PortInfoExtended, PortState, SmInfo,
-    SmState, SwitchInfo,
+    Attribute, Mad, MlnxExtPortInfo, NodeInfo, PortInfo, PortInfoExtended, PortState, SwitchInfo,
 };
 use crate::port::Stamp;
-
-/// An SM whose activity count stands still for this long is stalled.
-const STALLED_AFTER: Duration = Duration::from_secs(30);
-
-/// Two SMs that take turns in saying that they are master within this time are two masters.
-const TWO_MASTERS_WITHIN: Duration = Duration::from_secs(60);
 
 const DOWN: u8 = 1;
 const ACTIVE: u8 = 4;
@@ -107,6 +100,7 @@ impl Model {
     /// Learns from an answered SMP; says which node answered, where that can be told.
     pub(super) fn learn(&mut self, at: Stamp, request: &Request, reply: &Mad) -> Option<NodeId> {
         let changes = self.topology.learn(request, reply);
+        self.tables.learn(at, request, reply);
         self.apply_changes(at, &changes);
         let id = changes.who?;
         let slot = self.slot_of(id);
@@ -214,6 +208,7 @@ impl Model {
     pub(super) fn apply_changes(&mut self, at: Stamp, changes: &Changes) {
         if !changes.list.is_empty() {
             self.size = None;
+            self.tables.note(at, changes);
         }
         for change in &changes.list {
             match *change {
@@ -418,106 +413,5 @@ impl Model {
             }
         }
         size
-    }
-
-    /// An SMInfo came.
-    pub(super) fn sm_info(&mut self, at: Stamp, pending: &Pending, mad: &Mad) {
-        let Ok(info) = SmInfo::parse(&mad.view()) else {
-            return;
-        };
-        if !mad.status().is_ok() {
-            return;
-        }
-        let lid = if pending.request.path.is_none() {
-            pending.request.lid
-        } else {
-            self.port_guids
-                .get(&info.guid())
-                .and_then(|key| self.topology.node(key.node)?.lid(key.port))
-                .unwrap_or(0)
-        };
-        let guid = info.guid();
-        let name = self.sm_name(guid);
-        let now = Sm {
-            lid,
-            priority: info.priority(),
-            state: info.state().code(),
-            activity: info.act_count(),
-            at,
-            still_since: at,
-            told: false,
-            displaced: None,
-        };
-        let before = self.sms.insert(guid, now);
-        if let Some(before) = before {
-            self.compare_sm(at, guid, &name, before, now);
-        }
-        let is_master = info.state() == SmState::Master;
-        let ours = self.local.as_ref().is_some_and(|l| l.sm_lid == lid);
-        if !(is_master || ours && self.master.is_none()) {
-            return;
-        }
-        match self.master.replace(guid) {
-            Some(old) if old != guid => {
-                let old_name = self.sm_name(old);
-                let back = before.and_then(|sm| sm.displaced);
-                let text = match back {
-                    // It never stopped saying so while another one said so too.
-                    Some(since) if at.since(since) < TWO_MASTERS_WITHIN => {
-                        format!("two master SMs: {old_name} and {name}")
-                    }
-                    _ => format!("SM moved from {old_name} to {name} (LID {lid})"),
-                };
-                self.say(at, Kind::Sm, Severity::Critical, text);
-                if let Some(old) = self.sms.get_mut(&old) {
-                    old.displaced = Some(at);
-                }
-            }
-            _ => {}
-        }
-    }
-
-    fn sm_name(&self, guid: u64) -> String {
-        match self.port_guids.get(&guid) {
-            Some(key) => self.name(key.node).to_owned(),
-            None => crate::fabric::Guid(guid).to_string(),
-        }
-    }
-
-    fn compare_sm(&mut self, at: Stamp, guid: u64, name: &str, old: Sm, new: Sm) {
-        let mut tell = |severity, text: String| self.say(at, Kind::Sm, severity, text);
-        if old.lid != new.lid {
-            tell(
-                Severity::Warning,
-                format!("SM {name}: LID {} -> {}", old.lid, new.lid),
-            );
-        }
-        if old.state != new.state {
-            let state = SmState::new;
-            let text = format!("SM {name}: {} -> {}", state(old.state), state(new.state));
-            tell(Severity::Warning, text);
-        }
-        if old.priority != new.priority {
-            let text = format!("SM {name}: priority {} -> {}", old.priority, new.priority);
-            tell(Severity::Info, text);
-        }
-        let still = old.activity == new.activity;
-        let since = if still { old.still_since } else { at };
-        let stalled = still && at.since(since) >= STALLED_AFTER;
-        if new.activity < old.activity {
-            tell(Severity::Warning, format!("SM {name} restarted"));
-        } else if stalled && !old.told {
-            let text = format!(
-                "SM {name}: its activity count stands still at {}",
-                new.activity
-            );
-            tell(Severity::Critical, text);
-        } else if !still && old.told {
-            tell(Severity::Info, format!("SM {name} is active again"));
-        }
-        if let Some(sm) = self.sms.get_mut(&guid) {
-            sm.still_since = since;
-            sm.told = still && (old.told || stalled);
-        }
     }
 }

@@ -11,6 +11,11 @@ use crate::port::{AgentReport, LocalPort, Stamp};
 use super::{Ber, Num};
 use crate::mad::FecMode;
 
+pub use super::routes::LABEL as PATH_LABEL;
+pub use super::routes::{Destination, HopView, PathView, RouteRow, RoutesView, UsesView};
+pub use super::sa::{SaDifference, SaOutcome, SaTableView};
+pub use super::sms::SmRow;
+
 /// The header's facts.
 #[derive(Clone, Debug)]
 pub struct HeaderView<'m> {
@@ -36,10 +41,14 @@ pub struct HeaderView<'m> {
     pub smp_in_flight: (usize, u16),
     /// GMPs in flight, and the budget.
     pub gmp_in_flight: (usize, u16),
+    /// Attempts that are overdue and still count: they have no place in the budgets.
+    pub overdue: usize,
     /// SMP rate in the last second and its limit (0 = none).
     pub smp_rate: (Num<f64>, u32),
     /// GMP rate in the last second and its limit (0 = none).
     pub gmp_rate: (Num<f64>, u32),
+    /// The recording of this session stopped before its end: why.
+    pub unrecorded: Option<&'m str>,
     /// Events lost on the way here.
     pub dropped: u64,
     /// Bytes that came in and were no MAD.
@@ -291,6 +300,8 @@ pub struct InFlightRow<'m> {
     pub modifier: u32,
     /// Which attempt.
     pub attempt: u8,
+    /// A later attempt is being made; the answer to this one still counts.
+    pub overdue: bool,
     /// How long it has been out.
     pub age: Duration,
 }

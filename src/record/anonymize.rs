@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use crate::event::{Event, Settings, What};
+use crate::event::{Event, Settings, Topic, What};
 use crate::fabric::{Guid, NodeId, PortKey, Target};
 use crate::mad::attr::{get_bits, put_bits};
 use crate::mad::{
@@ -113,7 +113,17 @@ impl Anonymizer {
                 }
                 *text = self.text(text).into();
             }
-            What::DeviceGone { why } | What::Closed { why } => *why = self.text(why).into(),
+            What::Reading(reading) => match &mut reading.topic {
+                Topic::Path { from, lid } => {
+                    self.node(&mut from.node);
+                    *lid = self.lid(*lid);
+                }
+                Topic::Table { switch } => self.node(switch),
+                Topic::Sa { .. } | Topic::Sms => {}
+            },
+            What::DeviceGone { why } | What::RecordingStopped { why } | What::Closed { why } => {
+                *why = self.text(why).into()
+            }
             What::Agent(_)
             | What::DeviceBack
             | What::Pace(_)

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::event::{Batch, Event, Known, SweepKind, What};
 use crate::fabric::{NodeId, PortKey, Request, Target, Topology};
-use crate::mad::{Attribute, ErrorCounts, Mad, MgmtClass, PortCounters};
+use crate::mad::{Attribute, ErrorCounts, Mad, Method, MgmtClass, PortCounters};
 use crate::port::{Address, Agent, Stamp};
 
 /// Requests on their way that are remembered; what is beyond was never answered.
@@ -85,6 +85,7 @@ pub struct Ledger {
     agents: BTreeMap<Agent, Event>,
     local: Option<Event>,
     gone: Option<Event>,
+    stopped: Option<Event>,
     pace: Option<Event>,
     back_offs: BTreeMap<NodeId, Event>,
     sweeps: BTreeMap<SweepKind, (Event, Option<Event>)>,
@@ -132,7 +133,8 @@ impl Ledger {
         let Some(pending) = self.pending.remove(&tid) else {
             return;
         };
-        if !reply.status().is_ok() {
+        // A table that the SA refuses is known to be refused.
+        if !reply.status().is_ok() && reply.class() != MgmtClass::SubnAdm {
             return;
         }
         self.topology.learn(&pending.request, reply);
@@ -197,7 +199,8 @@ impl Ledger {
     pub fn observe(&mut self, event: &Event) {
         match &event.what {
             What::Sent(sent) if sent.attempt > 0 => {
-                if sent.mad.class() == MgmtClass::SubnAdm {
+                // Of the SA only whole tables are worth remembering: one answer each.
+                if sent.mad.class() == MgmtClass::SubnAdm && sent.mad.method() != Method::GetTable {
                     return;
                 }
                 if self.pending.len() >= MAX_PENDING {
@@ -212,6 +215,8 @@ impl Ledger {
                 self.pending.insert(sent.mad.tid_low(), pending);
             }
             What::Received(received) => self.answered(event, &received.mad),
+            // The answer to an overdue one still counts.
+            What::TimedOut(t) if t.how == crate::event::HowLate::Overdue => {}
             What::TimedOut(t) => {
                 self.pending.remove(&t.tid);
             }
@@ -230,6 +235,7 @@ impl Ledger {
             What::LocalPort(_) => self.local = Some(event.clone()),
             What::DeviceGone { .. } => self.gone = Some(event.clone()),
             What::DeviceBack => self.gone = None,
+            What::RecordingStopped { .. } => self.stopped = Some(event.clone()),
             What::Pace(_) => self.pace = Some(event.clone()),
             What::BackOff(b) if b.failures == 0 => {
                 self.back_offs.remove(&b.node);
@@ -269,7 +275,11 @@ impl Ledger {
             .into_iter()
             .flatten()
             .chain(self.agents.values())
-            .chain([&self.local, &self.gone].into_iter().flatten())
+            .chain(
+                [&self.local, &self.gone, &self.stopped]
+                    .into_iter()
+                    .flatten(),
+            )
             .chain(self.sweeps.values().map(|(began, _)| began))
             .map(number)
             .collect();

@@ -7,8 +7,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::event::{
-    BackOff, Malformed, Opened, Pace, SendFailed, Settings, Severity, SweepBegan, SweepEnded,
-    TimedOut, What,
+    BackOff, Malformed, Opened, Pace, Reading, SendFailed, Settings, Severity, SweepBegan,
+    SweepEnded, TimedOut, What,
 };
 use crate::fabric::{NodeId, PortKey};
 use crate::port::{Address, AgentReport, LocalPort};
@@ -77,10 +77,14 @@ pub enum Body {
     Act {
         text: String,
     },
+    RecordingStopped {
+        why: String,
+    },
     Dropped {
         count: u64,
     },
     Note(Box<Note>),
+    Reading(Box<Reading>),
     Closed {
         why: String,
     },
@@ -245,6 +249,9 @@ impl Body {
             What::Act { text } => Body::Act {
                 text: text.to_string(),
             },
+            What::RecordingStopped { why } => Body::RecordingStopped {
+                why: why.to_string(),
+            },
             What::Dropped { count } => Body::Dropped { count: *count },
             What::Note {
                 severity,
@@ -255,6 +262,7 @@ impl Body {
                 node: *node,
                 text: text.to_string(),
             })),
+            What::Reading(v) => Body::Reading(v.clone()),
             What::Closed { why } => Body::Closed {
                 why: why.to_string(),
             },
@@ -289,12 +297,14 @@ impl Body {
             Body::Settings(v) => What::Settings(v),
             Body::Mark { text } => What::Mark { text: text.into() },
             Body::Act { text } => What::Act { text: text.into() },
+            Body::RecordingStopped { why } => What::RecordingStopped { why: why.into() },
             Body::Dropped { count } => What::Dropped { count },
             Body::Note(v) => What::Note {
                 severity: v.severity,
                 node: v.node,
                 text: v.text.into(),
             },
+            Body::Reading(v) => What::Reading(v),
             Body::Closed { why } => What::Closed { why: why.into() },
         })
     }

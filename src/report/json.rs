@@ -177,7 +177,7 @@ pub(super) fn node_status(model: &Model, node: &Node) -> &'static str {
 }
 
 /// One JSON text a line, joined into the object that `head` began.
-fn rows(mut out: String, name: &str, rows: impl Iterator<Item = String>) -> String {
+pub(super) fn rows(mut out: String, name: &str, rows: impl Iterator<Item = String>) -> String {
     out.push_str(&format!(",\n\"{name}\":["));
     for (i, row) in rows.enumerate() {
         out.push_str(if i == 0 { "\n" } else { ",\n" });
@@ -187,17 +187,17 @@ fn rows(mut out: String, name: &str, rows: impl Iterator<Item = String>) -> Stri
     out
 }
 
-fn finish(mut out: String) -> String {
+pub(super) fn finish(mut out: String) -> String {
     out.push_str("\n}\n");
     out
 }
 
 /// The text of a value. These values cannot fail: all keys are strings.
-fn text<T: Serialize>(value: &T) -> String {
+pub(super) fn text<T: Serialize>(value: &T) -> String {
     serde_json::to_string(value).unwrap_or_else(|_| "null".to_owned())
 }
 
-fn head(model: &Model, now: Stamp) -> String {
+pub(super) fn head(model: &Model, now: Stamp) -> String {
     let h = model.header(now);
     let mut out = String::from("{");
     let mut entry = |key: &str, value: String| {

@@ -23,10 +23,12 @@
 //! This room must never hold state of its own, and never print: it returns text.
 
 mod json;
+mod sweeps;
 mod table;
 mod text;
 mod topology;
 
+pub use sweeps::sweeps;
 pub use topology::topology;
 
 use crate::fabric::Guid;

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use super::*;
+use crate::event::{SweepBegan, SweepEnded, SweepKind, What};
 use crate::fabric::Target;
 use crate::mad::{
     Attribute, ClassCaps, ClassCaps2, LinkSpeed, LinkSpeedExt, Mad, Method, NodeInfo, NodeType,
@@ -135,6 +136,52 @@ fn reports_as_text() {
     insta::assert_snapshot!("nodes", nodes(&s.model, now, Format::Text));
     insta::assert_snapshot!("timeouts", timeouts(&s.model, now, Format::Text));
     insta::assert_snapshot!("events", events(&s.model, now, Format::Text));
+}
+
+#[test]
+fn sweeps_tell_how_long_they_took_and_what_failed() {
+    let mut s = session();
+    s.at(20.0);
+    s.event(What::SweepBegan(SweepBegan {
+        kind: SweepKind::Counters,
+        number: 3,
+        expected: 2,
+        generation: 1,
+    }));
+    s.at(20.25);
+    s.event(What::SweepEnded(SweepEnded {
+        kind: SweepKind::Counters,
+        number: 3,
+        answered: 1,
+        failed: 1,
+        skipped: 0,
+        digest: 0,
+    }));
+    let now = s.model.last();
+    let all: serde_json::Value =
+        serde_json::from_str(&sweeps(&s.model, now, Format::Json)).unwrap();
+    let last = all["sweeps"].as_array().unwrap().last().unwrap();
+    assert_eq!(
+        (&last["kind"], &last["number"]),
+        (&"counters".into(), &3.into())
+    );
+    assert_eq!(
+        (&last["took_s"], &last["failed"]),
+        (&0.25.into(), &1.into())
+    );
+    assert_eq!(last["running"], false);
+    let text = sweeps(&s.model, now, Format::Text);
+    let line = text.lines().last().unwrap();
+    let words: Vec<&str> = line.split_whitespace().collect();
+    assert_eq!(words, ["counters", "3", "0", "1", "0.250000"], "{text}");
+    // Every request of the session was counted, whatever became of it.
+    let sent = s
+        .model
+        .destinations(now)
+        .iter()
+        .map(|d| d.sent)
+        .sum::<u64>();
+    assert!(sent > 0 && text.contains(&format!("# {sent} MADs sent\n")));
 }
 
 #[test]

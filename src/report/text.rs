@@ -64,7 +64,7 @@ fn or_none<T: ToString>(value: Option<T>) -> String {
 }
 
 /// What the report is about: source, size, what is missing.
-fn head(model: &Model, now: Stamp, out: &mut String) {
+pub(super) fn head(model: &Model, now: Stamp, out: &mut String) {
     let h = model.header(now);
     let _ = writeln!(out, "# {} on {} at {}", h.source, h.host, iso(h.wall));
     if h.simulated {

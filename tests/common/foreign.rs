@@ -26,7 +26,7 @@ pub const DIAGS: Need = Need::Program("smpquery", "infiniband-diags");
 
 impl Need {
     /// Why it is not there, `None` if it is.
-    fn missing(self) -> Option<String> {
+    pub fn missing(self) -> Option<String> {
         match self {
             Need::Program(name, package) => find_program(name)
                 .is_none()

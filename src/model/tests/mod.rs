@@ -204,6 +204,7 @@ impl Session {
             attempt,
             last,
             waited_ns: 1_000_000_000,
+            how: crate::event::HowLate::default(),
         }));
     }
 

@@ -1,0 +1,312 @@
+//! Views of the forwarding tables: a path hop by hop, a switch's table, who uses a port.
+//!
+//! All of it is of static tables: with adaptive routing a switch may choose another port.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::Model;
+use super::view::{PortRow, TrafficRow};
+use crate::event::Topic;
+use crate::fabric::routes::{End, NO_ROUTE, Path, walk};
+use crate::fabric::{Lid, Node, NodeId, NodeKind, PortKey};
+use crate::port::Stamp;
+
+/// What must stand beside every path.
+pub const LABEL: &str = "static forwarding tables; adaptive routing may differ";
+
+/// A path by the tables.
+#[derive(Clone, Debug)]
+pub struct PathView<'m> {
+    /// Where it begins: port and node name.
+    pub from: (PortKey, &'m str),
+    /// The LID that it leads to.
+    pub lid: Lid,
+    /// The port that has that LID, if one is known, with its node's name.
+    pub to: Option<(PortKey, &'m str)>,
+    /// Every node on it, the first and the last included.
+    pub hops: Vec<HopView<'m>>,
+    /// It arrives.
+    pub arrives: bool,
+    /// Why it does not, or that it does, in words.
+    pub end: String,
+    /// Age of the oldest block that it follows; `None` if no table decides.
+    pub age: Option<Duration>,
+    /// A link came or went, or a LID changed, since a block that it follows was read.
+    pub outdated: bool,
+    /// Its tables are being read.
+    pub reading: bool,
+}
+
+/// A node on a path.
+#[derive(Clone, Debug)]
+pub struct HopView<'m> {
+    /// The node.
+    pub node: NodeId,
+    /// Its name.
+    pub name: &'m str,
+    /// What it is.
+    pub kind: NodeKind,
+    /// Its LID, of an adapter that of the port.
+    pub lid: Option<Lid>,
+    /// The port by which the path enters it.
+    pub enters: Option<u8>,
+    /// The port by which it leaves it.
+    pub leaves: Option<u8>,
+    /// The port by which it leaves: state, errors, and the load that it sends.
+    pub out: Option<(PortRow<'m>, TrafficRow<'m>)>,
+    /// The port by which it enters: state and errors.
+    pub into: Option<PortRow<'m>>,
+    /// Age of the block that decides here.
+    pub age: Option<Duration>,
+}
+
+/// A switch's table.
+#[derive(Clone, Debug)]
+pub struct RoutesView<'m> {
+    /// The switch.
+    pub node: NodeId,
+    /// Its name.
+    pub name: &'m str,
+    /// Its LID.
+    pub lid: Option<Lid>,
+    /// The highest LID of the table; `None` if the switch did not say.
+    pub top: Option<Lid>,
+    /// Every LID with a route, in order.
+    pub rows: Vec<RouteRow<'m>>,
+    /// Blocks that were read, of how many.
+    pub read: (usize, usize),
+    /// Age of the oldest block.
+    pub age: Option<Duration>,
+    /// A link came or went, or a LID changed, since then.
+    pub outdated: bool,
+    /// It is being read.
+    pub reading: bool,
+}
+
+/// An entry of a table.
+#[derive(Clone, Debug)]
+pub struct RouteRow<'m> {
+    /// The LID.
+    pub lid: Lid,
+    /// The port by which it leaves; 0 the switch itself.
+    pub port: u8,
+    /// Who has the LID, if that is known, with the node's name.
+    pub to: Option<(PortKey, &'m str)>,
+}
+
+/// Who is reached by a port.
+#[derive(Clone, Debug)]
+pub struct UsesView<'m> {
+    /// The port, and its node's name.
+    pub port: (PortKey, &'m str),
+    /// Who is at the other end of its link.
+    pub peer: Option<(PortKey, &'m str)>,
+    /// Destinations, in order of name.
+    pub destinations: Vec<Destination<'m>>,
+    /// LIDs in all, those of nobody known included.
+    pub lids: usize,
+    /// LIDs of the table that have a route at all.
+    pub routed: usize,
+    /// What there is to say: an adapter's port, a table that was not read as a whole.
+    pub note: Option<String>,
+    /// Blocks of the table that were read, of how many.
+    pub read: (usize, usize),
+    /// Age of the oldest block.
+    pub age: Option<Duration>,
+    /// A link came or went, or a LID changed, since then.
+    pub outdated: bool,
+    /// The table is being read.
+    pub reading: bool,
+}
+
+/// A destination.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Destination<'m> {
+    /// The port; `None` for LIDs that no known port has.
+    pub key: Option<PortKey>,
+    /// Its node's name; empty for nobody known.
+    pub name: &'m str,
+    /// Its LIDs that leave by the port.
+    pub lids: Vec<Lid>,
+}
+
+impl Model {
+    fn named(&self, key: PortKey) -> (PortKey, &str) {
+        (key, self.name(key.node))
+    }
+
+    fn is_read(&self, wanted: impl Fn(&Topic) -> bool) -> bool {
+        self.readings.iter().any(wanted)
+    }
+
+    /// The path from a port to a LID by the tables as far as they were read.
+    pub fn path(&self, from: PortKey, lid: Lid, now: Stamp) -> PathView<'_> {
+        let path = walk(&self.topology, from, lid, |node, lid| {
+            self.tables.entry(node, lid)
+        });
+        let topic = Topic::Path { from, lid };
+        let hops = path
+            .hops
+            .iter()
+            .map(|hop| {
+                let node = self.topology.node(hop.node);
+                let port = hop.leaves.or(hop.enters).unwrap_or(0);
+                let row = |port: Option<u8>| self.seen_port(hop.node.port(port?), now);
+                HopView {
+                    node: hop.node,
+                    name: self.name(hop.node),
+                    kind: node.map_or(NodeKind::Unknown, |n| n.kind),
+                    lid: node.and_then(|n| n.lid(port)),
+                    enters: hop.enters,
+                    leaves: hop.leaves,
+                    out: row(hop.leaves),
+                    into: row(hop.enters).map(|(row, _)| row),
+                    age: hop.read.map(|at| now.since(at)),
+                }
+            })
+            .collect();
+        PathView {
+            from: self.named(from),
+            lid,
+            to: path.to.map(|to| self.named(to)),
+            hops,
+            arrives: path.end == End::Arrived,
+            end: self.end_words(&path),
+            age: path.oldest().map(|at| now.since(at)),
+            outdated: path.oldest().is_some_and(|at| at < self.tables.changed()),
+            reading: self.is_read(|t| *t == topic),
+        }
+    }
+
+    fn end_words(&self, path: &Path) -> String {
+        let last = path.last();
+        let name = last.map_or("", |hop| self.name(hop.node));
+        let lid = path.lid;
+        match path.end {
+            End::Arrived => "arrives".to_owned(),
+            End::Astray(at) => format!(
+                "goes astray: it ends at {}[{}], which does not have LID {lid}",
+                self.name(at.node),
+                at.port
+            ),
+            End::NoRoute => format!("black hole: {name} has no route to LID {lid} (port 255)"),
+            End::AboveTop(top) => {
+                format!("black hole: the table of {name} ends at LID {top}, below LID {lid}")
+            }
+            End::NoSuchPort(port) => {
+                format!("black hole: {name} forwards LID {lid} to port {port}, which it has not")
+            }
+            End::NoLink(port) => format!("black hole: {name} port {port} has no link"),
+            End::KeptBySwitch => {
+                format!("black hole: {name} takes LID {lid} for its own, which it is not")
+            }
+            End::Loop => format!("loop: it comes to {name} again"),
+            End::Unread => {
+                let answers = last.is_none_or(|hop| self.answers(hop.node));
+                let why = if answers { "" } else { "; it does not answer" };
+                format!("the table of {name} was not read{why}")
+            }
+            End::NoLinearTable => format!("{name} has no linear forwarding table"),
+            End::DeadEnd => format!("nobody known has LID {lid}; it ends at {name}"),
+            End::TooLong => "too long: more than 64 switches".to_owned(),
+        }
+    }
+
+    fn top_of(node: &Node) -> Option<Lid> {
+        Some(node.switch.as_ref()?.linear_fdb_top())
+    }
+
+    /// A switch's table; `None` if it is no switch that is known.
+    pub fn routes(&self, switch: NodeId, now: Stamp) -> Option<RoutesView<'_>> {
+        let node = self.topology.node(switch)?;
+        if node.kind != NodeKind::Switch {
+            return None;
+        }
+        let top = Self::top_of(node);
+        let up_to = top.unwrap_or(crate::fabric::routes::UNICAST_END - 1);
+        let rows = self
+            .tables
+            .entries(switch, up_to)
+            .filter(|(_, port)| *port != NO_ROUTE)
+            .map(|(lid, port)| RouteRow {
+                lid,
+                port,
+                to: self.topology.by_lid(lid).map(|key| self.named(key)),
+            })
+            .collect();
+        let oldest = self.tables.oldest(switch, up_to);
+        Some(RoutesView {
+            node: switch,
+            name: self.name(switch),
+            lid: node.lid(0),
+            top,
+            rows,
+            read: self.tables.extent(switch, up_to),
+            age: oldest.map(|at| now.since(at)),
+            outdated: oldest.is_some_and(|at| at < self.tables.changed()),
+            reading: self.is_read(|t| *t == Topic::Table { switch }),
+        })
+    }
+
+    /// The destinations that are reached by a port; `None` if the port is not known.
+    pub fn uses(&self, port: PortKey, now: Stamp) -> Option<UsesView<'_>> {
+        let node = self.topology.node(port.node)?;
+        let at = node.port(port.port)?;
+        let mut view = UsesView {
+            port: self.named(port),
+            peer: at.peer.map(|peer| self.named(peer)),
+            destinations: Vec::new(),
+            lids: 0,
+            routed: 0,
+            note: None,
+            read: (0, 0),
+            age: None,
+            outdated: false,
+            reading: false,
+        };
+        let Some(table) = self.routes(port.node, now) else {
+            view.note = Some(format!(
+                "{} is no switch: all that it sends by this port goes through it; for who is \
+                 reached by the link towards it, ask the other end",
+                self.name(port.node)
+            ));
+            return Some(view);
+        };
+        let mut found: BTreeMap<Option<PortKey>, Vec<Lid>> = BTreeMap::new();
+        for row in &table.rows {
+            view.routed += 1;
+            if row.port == port.port {
+                view.lids += 1;
+                found
+                    .entry(row.to.map(|(key, _)| key))
+                    .or_default()
+                    .push(row.lid);
+            }
+        }
+        view.destinations = found
+            .into_iter()
+            .map(|(key, lids)| Destination {
+                key,
+                name: key.map_or("", |key| self.name(key.node)),
+                lids,
+            })
+            .collect();
+        view.destinations
+            .sort_by(|a, b| (a.name, a.key).cmp(&(b.name, b.key)));
+        let (have, all) = table.read;
+        view.note = match table.top {
+            None => Some(format!("{} did not say how large its table is", table.name)),
+            Some(_) if have < all => Some(format!(
+                "{have} of {all} blocks of the table of {} were read: there may be more",
+                table.name
+            )),
+            Some(_) => None,
+        };
+        view.read = table.read;
+        view.age = table.age;
+        view.outdated = table.outdated;
+        view.reading = table.reading;
+        Some(view)
+    }
+}

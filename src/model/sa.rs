@@ -1,0 +1,327 @@
+//! The tables of the SA as they came, and where they differ from what discovery saw.
+//!
+//! A difference is told once two readings of its table show it: the engine makes the second
+//! after it asked the ports concerned again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::Model;
+use super::log::Kind;
+use super::state::Pending;
+use crate::event::{Severity, Topic};
+use crate::fabric::sa::{Difference, SaTable, differences};
+use crate::fabric::{Guid, NodeId, PortKey};
+use crate::mad::{self, Attribute, Mad, Method, MgmtClass, PortState, SmInfoRecord, SmState};
+use crate::port::Stamp;
+
+/// How the last question for a table ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SaOutcome {
+    /// It came as a whole.
+    Whole,
+    /// It came cut: there is no RMPP between the SA and us.
+    Cut,
+    /// The SA refused it: the status in words.
+    Refused(String),
+    /// The SA was busy.
+    Busy,
+    /// The SA did not answer.
+    NoAnswer,
+}
+
+impl std::fmt::Display for SaOutcome {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            SaOutcome::Whole => f.write_str("whole"),
+            SaOutcome::Cut => f.write_str("cut (no RMPP)"),
+            SaOutcome::Refused(why) => write!(f, "refused: {why}"),
+            SaOutcome::Busy => f.write_str("busy"),
+            SaOutcome::NoAnswer => f.write_str("no answer"),
+        }
+    }
+}
+
+/// A table of the SA.
+#[derive(Clone, Debug)]
+pub struct SaTableView {
+    /// Which.
+    pub table: SaTable,
+    /// Records when it was last read; `None` if it never was.
+    pub count: Option<usize>,
+    /// How long ago that was.
+    pub age: Option<Duration>,
+    /// How the last question for it ended.
+    pub outcome: Option<SaOutcome>,
+    /// It is being read.
+    pub reading: bool,
+}
+
+/// Where the SA and discovery differ.
+#[derive(Clone, Debug)]
+pub struct SaDifference {
+    /// What differs.
+    pub difference: Difference,
+    /// The same as a sentence.
+    pub text: String,
+    /// How long it has been known.
+    pub age: Duration,
+}
+
+/// Differences that are kept and told one by one.
+const DIFFERENCES: usize = 1_000;
+
+/// A table as it was last read.
+#[derive(Clone, Debug, Default)]
+struct Table {
+    /// The records, one after the other; those of the last whole reading.
+    bytes: Box<[u8]>,
+    count: usize,
+    read: Option<Stamp>,
+    /// How the last question ended, and when.
+    outcome: Option<(Stamp, SaOutcome)>,
+    /// What the last reading showed, and the one before it did not.
+    doubtful: BTreeSet<Difference>,
+}
+
+/// All tables.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Records {
+    tables: BTreeMap<SaTable, Table>,
+    /// What two readings showed, and since when.
+    differences: BTreeMap<Difference, Stamp>,
+    /// Differences beyond those that are kept.
+    more: usize,
+}
+
+fn table_of(pending: &Pending) -> Option<SaTable> {
+    let request = &pending.request;
+    let table =
+        request.class == MgmtClass::SubnAdm.code() && request.method == Method::GetTable.code();
+    table.then(|| SaTable::of(request.attribute)).flatten()
+}
+
+impl Model {
+    /// The SA answered.
+    pub(super) fn sa_reply(&mut self, at: Stamp, pending: &Pending, mad: &Mad) {
+        let Some(table) = table_of(pending) else {
+            return;
+        };
+        let status = mad.status();
+        let entry = self.records.tables.entry(table).or_default();
+        if !status.is_ok() {
+            let words = status.words(MgmtClass::SubnAdm).to_string();
+            let outcome = match status.is_busy() {
+                true => SaOutcome::Busy,
+                false => SaOutcome::Refused(words),
+            };
+            entry.outcome = Some((at, outcome));
+            return;
+        }
+        let view = mad.view();
+        let (len, mut bytes, mut count) = (table.info().len, Vec::new(), 0);
+        for record in mad::raw_records(&view) {
+            if let Some(record) = record.get(..len) {
+                bytes.extend_from_slice(record);
+                count += 1;
+            }
+        }
+        let whole = mad::is_whole_table(mad);
+        let outcome = match whole {
+            true => SaOutcome::Whole,
+            false => SaOutcome::Cut,
+        };
+        entry.outcome = Some((at, outcome));
+        if whole || entry.read.is_none() {
+            entry.bytes = bytes.into();
+            entry.count = count;
+            entry.read = Some(at);
+        }
+        if whole {
+            self.compare(at, table, mad);
+        }
+    }
+
+    fn compare(&mut self, at: Stamp, table: SaTable, mad: &Mad) {
+        // A keyframe's table was compared when it came; of a half-known fabric nothing can be
+        // said.
+        let joining = self.join == super::Join::Reading;
+        if !self.discovered && !joining {
+            return;
+        }
+        let found = differences(&self.topology, &self.seen_sms(at), table, mad);
+        let Some(entry) = self.records.tables.get_mut(&table) else {
+            return;
+        };
+        let before = std::mem::replace(&mut entry.doubtful, found.clone());
+        let old = std::mem::take(&mut self.records.differences);
+        let (mine, others): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            old.into_iter().partition(|(d, _)| d.table() == table);
+        self.records.differences = others;
+        let mut news = Vec::new();
+        for difference in found {
+            let since = match mine.get(&difference) {
+                Some(since) => *since,
+                None if before.contains(&difference) || joining => {
+                    news.push(difference);
+                    at
+                }
+                None => continue,
+            };
+            if self.records.differences.len() < DIFFERENCES {
+                self.records.differences.insert(difference, since);
+            } else {
+                self.records.more += 1;
+            }
+        }
+        if self.records.differences.len() < DIFFERENCES {
+            self.records.more = 0;
+        }
+        if joining {
+            return;
+        }
+        for difference in news {
+            let text = self.difference_words(&difference);
+            let about = difference.port();
+            self.log.add(at, Kind::Sa, Severity::Warning, about, text);
+        }
+    }
+
+    /// The SA did not answer.
+    pub(super) fn sa_silent(&mut self, pending: &Pending) {
+        if let Some(table) = table_of(pending) {
+            let at = self.last;
+            let entry = self.records.tables.entry(table).or_default();
+            entry.outcome = Some((at, SaOutcome::NoAnswer));
+        }
+    }
+
+    /// SMs in the SA's list: state, LID, priority.
+    pub(super) fn listed_sms(&self) -> BTreeMap<u64, (u8, u16, u8)> {
+        self.sa_records(SaTable::Sms)
+            .filter_map(|bytes| SmInfoRecord::from_bytes(bytes).ok())
+            .map(|r| {
+                let info = r.sm_info();
+                (info.guid(), (info.state().code(), r.lid(), info.priority()))
+            })
+            .collect()
+    }
+
+    /// The records of a table as they were last read.
+    pub fn sa_records(&self, table: SaTable) -> impl Iterator<Item = &[u8]> {
+        let bytes = self
+            .records
+            .tables
+            .get(&table)
+            .map_or(&[][..], |t| &t.bytes);
+        bytes.chunks_exact(table.info().len)
+    }
+
+    /// Every table that can be asked for, read or not.
+    pub fn sa_tables(&self, now: Stamp) -> Vec<SaTableView> {
+        SaTable::ALL
+            .into_iter()
+            .map(|table| {
+                let entry = self.records.tables.get(&table);
+                let read = entry.and_then(|t| t.read);
+                SaTableView {
+                    table,
+                    count: read.and(entry).map(|t| t.count),
+                    age: read.map(|at| now.since(at)),
+                    outcome: entry
+                        .and_then(|t| t.outcome.as_ref())
+                        .map(|(_, o)| o.clone()),
+                    reading: self.readings.iter().any(
+                        |topic| matches!(topic, Topic::Sa { tables } if tables.contains(&table)),
+                    ),
+                }
+            })
+            .collect()
+    }
+
+    /// Where the SA and discovery differ, and how many more there are than are kept.
+    pub fn sa_differences(&self, now: Stamp) -> (Vec<SaDifference>, usize) {
+        let rows = self
+            .records
+            .differences
+            .iter()
+            .map(|(difference, since)| SaDifference {
+                difference: *difference,
+                text: self.difference_words(difference),
+                age: now.since(*since),
+            })
+            .collect();
+        (rows, self.records.more)
+    }
+
+    fn known_name(&self, node: NodeId) -> String {
+        match self.name(node) {
+            "" => node.to_string(),
+            name => name.to_owned(),
+        }
+    }
+
+    fn difference_words(&self, difference: &Difference) -> String {
+        let port = |key: PortKey| format!("{}[{}]", self.known_name(key.node), key.port);
+        let state = |code: u8| PortState::new(code).to_string();
+        let sm = |guid: Guid| self.sm_name(guid.0);
+        match *difference {
+            Difference::NodeUnseen { node, lid } => format!(
+                "the SA has {} at LID {lid}, discovery did not find it",
+                self.known_name(node)
+            ),
+            Difference::NodeUnknown { node } => format!(
+                "discovery found {}, the SA does not have it",
+                self.known_name(node)
+            ),
+            Difference::PortLid {
+                port: key,
+                sa,
+                seen,
+            } => {
+                format!("{}: LID {seen}, the SA has {sa}", port(key))
+            }
+            Difference::LinkUnseen {
+                from,
+                to,
+                to_lid,
+                to_port,
+            } => {
+                let to = match to {
+                    Some(to) => port(to),
+                    None => format!("LID {to_lid} port {to_port}"),
+                };
+                format!(
+                    "the SA has a link {} - {to}, discovery did not find it",
+                    port(from)
+                )
+            }
+            Difference::LinkUnknown { from, to } => format!(
+                "discovery found the link {} - {}, the SA does not have it",
+                port(from),
+                port(to)
+            ),
+            Difference::PortState {
+                port: key,
+                sa,
+                seen,
+            } => format!("{}: {}, the SA has {}", port(key), state(seen), state(sa)),
+            Difference::LinearTop { node, sa, seen } => format!(
+                "{}: its linear table ends at LID {seen}, the SA has {sa}",
+                self.known_name(node)
+            ),
+            Difference::SmUnseen { guid } => {
+                format!("the SA has an SM at {}, which does not answer", sm(guid))
+            }
+            Difference::SmUnknown { guid } => {
+                format!("an SM answers at {}, the SA does not have it", sm(guid))
+            }
+            Difference::SmState { guid, sa, seen } => format!(
+                "SM at {} says {}, the SA has {}",
+                sm(guid),
+                SmState::new(seen),
+                SmState::new(sa)
+            ),
+        }
+    }
+}
