@@ -128,6 +128,9 @@ pub struct PendingLedger {
     pub attempt: u8,
     /// How long the answer is waited for, ms.
     pub timeout_ms: u32,
+    /// It timed out, and its answer would still count.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub overdue: bool,
 }
 
 /// An alert.

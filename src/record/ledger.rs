@@ -143,7 +143,7 @@ impl Ledger {
 
     /// Whether no reply is remembered.
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.entries.is_empty() && self.sums.is_empty()
     }
 
     fn answered(&mut self, event: &Event, reply: &Mad) {
@@ -246,6 +246,8 @@ impl Ledger {
                 self.pending.insert(sent.mad.tid_low(), pending);
             }
             What::Received(received) => self.answered(event, &received.mad),
+            // The answer to an overdue one still counts.
+            What::TimedOut(t) if t.how == crate::event::HowLate::Overdue => {}
             What::TimedOut(t) => {
                 self.pending.remove(&t.tid);
             }

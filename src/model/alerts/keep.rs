@@ -244,6 +244,7 @@ impl Model {
                 port_select: p.port_select,
                 attempt: p.attempt,
                 timeout_ms: p.timeout_ms,
+                overdue: p.overdue,
             })
             .collect();
         out.sort_unstable_by_key(|p| (p.at, p.tid));
@@ -325,6 +326,7 @@ impl Model {
             timeout_ms: p.timeout_ms,
             port_select: p.port_select,
             who,
+            overdue: p.overdue,
         };
         self.put_pending(p.tid, pending);
     }
@@ -379,10 +381,11 @@ impl Model {
     }
 
     fn put_pending(&mut self, tid: u32, pending: Pending) {
-        let class = MgmtClass::new(pending.request.class);
-        *self.out(class) += 1;
+        if !pending.overdue {
+            *self.out(MgmtClass::new(pending.request.class)) += 1;
+        }
         if let Some(old) = self.pending.insert(tid, pending) {
-            self.no_longer_out(old.request.class);
+            self.no_longer_out(&old);
         }
     }
 

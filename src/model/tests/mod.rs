@@ -6,6 +6,7 @@ mod alerts;
 mod counters;
 mod keyframes;
 mod log;
+mod optional;
 mod ports;
 mod timeouts;
 
@@ -204,6 +205,7 @@ impl Session {
             attempt,
             last,
             waited_ns: 1_000_000_000,
+            how: crate::event::HowLate::default(),
         }));
     }
 
