@@ -36,6 +36,8 @@ struct Stop {
     until: Until,
     discovered: bool,
     counted: bool,
+    /// A rediscovery waits for what a discovery did not wait for.
+    following: bool,
 }
 
 impl Stop {
@@ -44,17 +46,23 @@ impl Stop {
             until,
             discovered: false,
             counted: false,
+            following: false,
         }
     }
 
     fn see(&mut self, batch: &SharedBatch) {
         for event in &batch.events {
-            if let What::SweepEnded(sweep) = &event.what {
-                match sweep.kind {
+            match &event.what {
+                What::SweepBegan(sweep) if sweep.kind == SweepKind::Rediscovery => {
+                    self.following = true;
+                }
+                What::SweepEnded(sweep) => match sweep.kind {
                     SweepKind::Discovery => self.discovered = true,
                     SweepKind::Counters if self.discovered => self.counted = true,
+                    SweepKind::Rediscovery => self.following = false,
                     _ => {}
-                }
+                },
+                _ => {}
             }
         }
     }
@@ -62,7 +70,9 @@ impl Stop {
     fn reached(&self, elapsed: Duration) -> bool {
         match self.until {
             Until::Time(time) => elapsed >= time,
-            Until::Swept { counters } => self.discovered && (self.counted || !counters),
+            Until::Swept { counters } => {
+                self.discovered && !self.following && (self.counted || !counters)
+            }
         }
     }
 }

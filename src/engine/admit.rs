@@ -42,6 +42,7 @@ impl Core {
 
     /// A job is over: its place goes to the next one, its sweep counts it.
     pub(super) fn finish(&mut self, job: Job, done: Done) {
+        self.end_earlier_attempts(&job);
         if job.ask == Ask::Inform(false) {
             self.sa.withdrawing = false;
         }

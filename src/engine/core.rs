@@ -522,7 +522,7 @@ impl Core {
 
     /// Ends everything that waits or is on its way, without a word on each.
     pub(super) fn drop_all(&mut self) {
-        drop(self.table.drain());
+        self.table.clear();
         for share in &mut self.shares {
             share.in_flight = 0;
             share.retrying = 0;
@@ -606,6 +606,7 @@ impl Core {
         }
         self.replies.iter_mut().for_each(VecDeque::clear);
         self.delayed.clear();
+        self.end_superseded();
         self.loops.abort();
         for node in self.nodes.values_mut() {
             node.forget_waiting();
@@ -638,8 +639,8 @@ impl Core {
 
     /// Does all that is due.
     fn timers(&mut self) {
-        while let Some((tid, pending)) = self.table.expired(self.now) {
-            self.unanswered(tid, pending);
+        while let Some(tid) = self.table.due(self.now) {
+            self.waited_for(tid);
         }
         let ticked = self.next_tick <= self.now;
         if ticked {
@@ -667,6 +668,7 @@ impl Core {
             if ticked && self.is_discovery_long() {
                 self.start_counting();
             }
+            self.end_quiet_discovery();
             self.run_loops();
             self.run_probes();
             self.run_rereads();

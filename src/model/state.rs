@@ -42,6 +42,8 @@ pub(super) struct NodeData {
     pub ports: Vec<PortData>,
     /// What its performance management can do; nothing before ClassPortInfo was read.
     pub caps: Caps,
+    /// ClassPortInfo was answered, or refused.
+    pub caps_read: bool,
     /// `PortSamplesControl.Tick`, if it was read.
     pub tick: Option<u8>,
     /// The sum of its ports' error counters, and since when it is the same.
@@ -151,6 +153,8 @@ pub(super) struct Pending {
     pub at: Stamp,
     pub attempt: u8,
     pub timeout_ms: u32,
+    /// A later attempt is being made; the answer to this one still counts.
+    pub overdue: bool,
     /// Byte 1 of a PerfMgt attribute: the port that was selected.
     pub port_select: u8,
     /// Whom an unexplored target is named by.

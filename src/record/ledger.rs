@@ -106,12 +106,16 @@ impl Ledger {
 
     /// Replies that are remembered.
     pub fn len(&self) -> usize {
-        self.entries.len()
+        let sums = self
+            .sums
+            .values()
+            .map(|s| 1 + usize::from(s.last.is_some()));
+        self.entries.len() + sums.sum::<usize>()
     }
 
     /// Whether no reply is remembered.
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.entries.is_empty() && self.sums.is_empty()
     }
 
     fn answered(&mut self, event: &Event, reply: &Mad) {
@@ -211,6 +215,8 @@ impl Ledger {
                 self.pending.insert(sent.mad.tid_low(), pending);
             }
             What::Received(received) => self.answered(event, &received.mad),
+            // The answer to an overdue one still counts.
+            What::TimedOut(t) if t.how == crate::event::HowLate::Overdue => {}
             What::TimedOut(t) => {
                 self.pending.remove(&t.tid);
             }

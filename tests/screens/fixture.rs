@@ -10,7 +10,7 @@ use fabtop::model::view::{
     FecView, Flags, HeaderView, InFlightRow, LogLine, PeerView, PortDetail, PortRow, SmView,
     SubnetSize, SweepView, TotalsView, TrafficRow,
 };
-use fabtop::model::{Ber, Num};
+use fabtop::model::{Baseline, Ber, Num};
 use fabtop::port::{Agent, AgentReport, LocalPort, Stamp};
 use fabtop::tui::Facts;
 
@@ -336,6 +336,7 @@ impl Fixture {
                 attribute: if i == 1 { 0x15 } else { 0x12 },
                 modifier: 1,
                 attempt: if i == 0 { 3 } else { 1 },
+                overdue: false,
                 age: Duration::from_millis(age),
             });
         }
@@ -452,6 +453,7 @@ impl Facts for Fixture {
             },
             smp_in_flight: (if known { 2 } else { 0 }, 8),
             gmp_in_flight: (if known { 14 } else { 0 }, 64),
+            overdue: 0,
             smp_rate: (if known { Num::Is(120.0) } else { Num::Unknown }, 5_000),
             gmp_rate: (
                 if known {
@@ -470,7 +472,7 @@ impl Facts for Fixture {
             wall: WALL,
         }
     }
-    fn ports(&self, _: Stamp) -> Vec<PortRow<'_>> {
+    fn ports(&self, _: Option<&Baseline>, _: Stamp) -> Vec<PortRow<'_>> {
         self.ports.clone()
     }
     fn traffic(&self, _: Stamp) -> Vec<TrafficRow<'_>> {
@@ -508,7 +510,10 @@ impl Facts for Fixture {
     fn interval(&self) -> Duration {
         secs(5)
     }
-    fn detail(&self, key: PortKey, _: Stamp) -> Option<PortDetail<'_>> {
+    fn baseline(&self, now: Stamp) -> Baseline {
+        Baseline::nothing_at(now)
+    }
+    fn detail(&self, key: PortKey, _: Option<&Baseline>, _: Stamp) -> Option<PortDetail<'_>> {
         let end = |key: PortKey| {
             let row = self.ports.iter().find(|r| r.key == key)?;
             let traffic = self.traffic.iter().find(|r| r.key == key)?;

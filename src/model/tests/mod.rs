@@ -5,6 +5,7 @@
 mod counters;
 mod keyframes;
 mod log;
+mod optional;
 mod ports;
 mod timeouts;
 
@@ -203,6 +204,7 @@ impl Session {
             attempt,
             last,
             waited_ns: 1_000_000_000,
+            how: crate::event::HowLate::default(),
         }));
     }
 
