@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use crate::fabric::{NodeId, PortKey};
 use crate::model::view::{
-    DestinationRow, HeaderView, InFlightRow, LogLine, PortDetail, PortRow, TotalsView, TrafficRow,
+    AlertRow, DestinationRow, HeaderView, InFlightRow, LogLine, PortDetail, PortRow, TotalsView,
+    TrafficRow,
 };
 use crate::model::{Baseline, Model};
 use crate::port::Stamp;
@@ -30,6 +31,10 @@ pub trait Facts: Clone {
     fn in_flight(&self, now: Stamp) -> Vec<InFlightRow<'_>>;
     /// Who answers how well.
     fn destinations(&self, now: Stamp) -> Vec<DestinationRow<'_>>;
+    /// Every alert, the open ones first.
+    fn alerts(&self) -> Vec<AlertRow<'_>>;
+    /// Whom an alert's counters blame.
+    fn suspicion(&self, alert: &AlertRow<'_>) -> Option<String>;
     /// The event log, oldest first.
     fn log(&self) -> impl Iterator<Item = &LogLine>;
     /// The line of the log that was added or counted up last.
@@ -71,6 +76,12 @@ impl Facts for Model {
     }
     fn destinations(&self, now: Stamp) -> Vec<DestinationRow<'_>> {
         Model::destinations(self, now)
+    }
+    fn alerts(&self) -> Vec<AlertRow<'_>> {
+        Model::alerts(self)
+    }
+    fn suspicion(&self, alert: &AlertRow<'_>) -> Option<String> {
+        Model::suspicion(self, alert)
     }
     fn log(&self) -> impl Iterator<Item = &LogLine> {
         Model::log(self).iter()
