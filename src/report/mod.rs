@@ -22,12 +22,14 @@
 //!
 //! This room must never hold state of its own, and never print: it returns text.
 
+mod alerts;
 mod json;
 mod sweeps;
 mod table;
 mod text;
 mod topology;
 
+pub use alerts::{alerts, any_grave};
 pub use sweeps::sweeps;
 pub use topology::topology;
 
