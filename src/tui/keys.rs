@@ -50,6 +50,10 @@ pub enum Cmd {
     Help,
     /// Copy the selected row.
     Copy,
+    /// Count errors from here on.
+    Zero,
+    /// Count errors from the session's beginning again.
+    Unzero,
     /// Read all counters now.
     ReadCounters,
     /// Discover the subnet again.
@@ -257,6 +261,10 @@ bindings! {
         "events": "show or hide the event log";
     Copy "y" [ch('y')] PANE | LOG, ALWAYS, None,
         "copy": "copy the selected row to the terminal's clipboard (OSC 52)";
+    Zero "z" [ch('z')] PANE | DETAIL, ALWAYS, None,
+        "zero": "count errors from now on, on this screen only: no counter of the fabric is changed";
+    Unzero "Z" [ch('Z')] PANE | DETAIL, ALWAYS, None,
+        "unzero": "count errors from the beginning of the session again";
     ReadCounters "c" [ch('c')] EVERYWHERE, LIVE, None,
         "counters": "read all counters now, within the budget";
     Rediscover "D" [ch('D')] EVERYWHERE, LIVE, None,
@@ -290,7 +298,7 @@ bindings! {
     Slower "-" [ch('-'), ch('[')] EVERYWHERE, REPLAY, None,
         "slower": "one step slower, down to 0.1 times real time";
     Faster "+" [ch('+'), ch('='), ch(']')] EVERYWHERE, REPLAY, Some(7),
-        "faster": "one step faster, up to 1000 times real time, then as fast as can be read";
+        "faster": "one step faster, up to 1000 times real time";
     StepEvent "." [ch('.')] EVERYWHERE, REPLAY, None,
         "step": "halt, and show one more event of the stream: a MAD, a timeout";
     StepSweep "," [ch(',')] EVERYWHERE, REPLAY, None,
