@@ -131,7 +131,7 @@ fn outcome(view: &SaTableView) -> String {
 fn sa_text(model: &Model, now: Stamp, table: Option<SaTable>) -> String {
     let mut out = String::new();
     head(model, now, &mut out);
-    let (differences, more) = model.sa_differences(now);
+    let (differences, more, doubtful) = model.sa_differences(now);
     let mut summary = Table::new(&["TABLE", "RECORDS OF", ">RECORDS", ">AGE", "STATUS"]);
     for view in model.sa_tables(now) {
         summary.row(vec![
@@ -166,6 +166,12 @@ fn sa_text(model: &Model, now: Stamp, table: Option<SaTable>) -> String {
                 let _ = writeln!(out, "  and {more} more");
             }
         }
+    }
+    if doubtful > 0 {
+        let _ = writeln!(
+            out,
+            "{doubtful} more were seen in one reading only and await a second one."
+        );
     }
     if let Some(table) = table {
         let _ = writeln!(out, "\n{} as the SA has them:", table.name());
@@ -214,7 +220,7 @@ fn sa_json(model: &Model, now: Stamp, table: Option<SaTable>) -> String {
         }))
     });
     let mut out = json::rows(json::head(model, now), "tables", lines);
-    let (differences, more) = model.sa_differences(now);
+    let (differences, more, doubtful) = model.sa_differences(now);
     let lines = differences.iter().map(|d| {
         let port = d.difference.port();
         json::text(&serde_json::json!({
@@ -226,7 +232,10 @@ fn sa_json(model: &Model, now: Stamp, table: Option<SaTable>) -> String {
         }))
     });
     out = json::rows(out, "differences", lines);
-    let _ = write!(out, ",\n\"more_differences\":{more}");
+    let _ = write!(
+        out,
+        ",\n\"more_differences\":{more},\n\"unconfirmed_differences\":{doubtful}"
+    );
     if let Some(table) = table {
         let lines = model
             .sa_records(table)
