@@ -23,6 +23,8 @@ pub enum Command {
     Mark(String),
     /// Put an operator's act into the stream.
     Act(String),
+    /// Say in the stream that the recording stopped early, and why.
+    RecordingStopped(String),
     /// Withdraw the subscription, let what is in flight come in, and stop.
     Quit,
 }

@@ -281,15 +281,17 @@ pub struct Common {
     #[arg(long, global = true, value_name = "TIME", default_value = "10min", value_parser = interval)]
     pub discovery_interval: Duration,
 
-    /// Wait this long for each answer
+    /// Wait this long for an answer after the last attempt. The attempts before it follow each
+    /// other by measured latency: 50ms apart at least, each after twice as long as the last
     #[arg(long, global = true, value_name = "TIME", default_value = "1s", value_parser = timeout)]
     pub timeout: Duration,
 
-    /// Ask this often before a request counts as failed
+    /// Ask this often before a request counts as failed; an answer to any of them counts
     #[arg(long, global = true, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=20))]
     pub attempts: u8,
 
-    /// SMPs in flight at most (one a node)
+    /// SMPs in flight at most (one a node); those that are overdue, as dead nodes make them,
+    /// do not count
     #[arg(long, global = true, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub smp_in_flight: u16,
 

@@ -62,7 +62,7 @@ pub enum What {
     Received(Received),
     /// The port would not send a MAD: nothing went out, nothing will come back.
     SendFailed(Box<SendFailed>),
-    /// A sent MAD was not answered in time.
+    /// A sent MAD was not answered in time, or its answer is overdue.
     TimedOut(TimedOut),
     /// Bytes came in that are no MAD.
     Malformed(Box<Malformed>),
@@ -104,7 +104,12 @@ pub enum What {
         /// What, in words.
         text: Box<str>,
     },
-    /// Events were lost on their way here: the gap in `seq` says which.
+    /// The recording of the session stopped before its end: the disk is full, or its like.
+    RecordingStopped {
+        /// Why, in one sentence.
+        why: Box<str>,
+    },
+    /// Events were lost on their way here: those before the one whose number this has, too.
     Dropped {
         /// How many.
         count: u64,
@@ -170,7 +175,8 @@ pub struct Settings {
     pub smp: Budget,
     /// GMP budget.
     pub gmp: Budget,
-    /// Timeout of one attempt, ms.
+    /// How long an answer is waited for after the last attempt, ms; the attempts before it
+    /// follow one another by measured latency.
     pub timeout_ms: u32,
     /// Attempts in all.
     pub attempts: u8,
@@ -293,6 +299,23 @@ pub struct TimedOut {
     pub last: bool,
     /// How long it was waited for, ns. Far below the timeout when the fabric returned it.
     pub waited_ns: u64,
+    /// What it means for the attempt.
+    #[serde(default)]
+    pub how: HowLate,
+}
+
+/// What it means for an attempt that it was not answered in time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum HowLate {
+    /// Its time is over, or the port gave it back.
+    #[default]
+    Over,
+    /// Its answer is overdue and the question is being put again; it still counts if it comes
+    /// before the request ends. Another event of the transaction says when it does.
+    Overdue,
+    /// Its request was answered through another attempt.
+    Moot,
 }
 
 /// Bytes that are no MAD.

@@ -118,6 +118,7 @@ fn session() -> Vec<Event> {
         attempt: 3,
         last: true,
         waited_ns: 1_000_000_000,
+        how: fabtop::event::HowLate::default(),
     }));
     s.push(What::Mark {
         text: "\u{1b}[31m\"quoted\" \\ ünïcode \u{0}".into(),

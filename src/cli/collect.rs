@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use super::headless::GRACE;
 use super::outlets::Outlets;
 use super::signals::Signals;
 use super::{Failure, complain, fabric};
@@ -14,9 +15,6 @@ use crate::record::Limits;
 
 /// How often signals, the time and the recording are looked at.
 const LOOK: Duration = Duration::from_millis(50);
-/// How long ending a session may take before it is given up.
-const GRACE: Duration = Duration::from_secs(5);
-
 /// `fabtop record`.
 pub fn record(common: &Common, args: &RecordArgs) -> Result<(), Failure> {
     if common.recording.record.is_some() {
@@ -28,7 +26,8 @@ pub fn record(common: &Common, args: &RecordArgs) -> Result<(), Failure> {
         max_size: args.max_size,
         keep: args.rotate,
     };
-    collect(common, &common.sharing, Some(&args.file), limits, args.time)
+    let file = Some(args.file.as_path());
+    collect(common, &common.sharing, file, limits, args.time, true)
 }
 
 /// `fabtop serve`.
@@ -38,15 +37,18 @@ pub fn serve(common: &Common, args: &ServeArgs) -> Result<(), Failure> {
         socket_group: common.sharing.socket_group.clone(),
     };
     let to = common.recording.record.as_deref();
-    collect(common, &sharing, to, Limits::default(), args.time)
+    collect(common, &sharing, to, Limits::default(), args.time, false)
 }
 
+/// Collects until it is time to stop; `recording` means that the file is what it is for, so
+/// that its end is the session's.
 fn collect(
     common: &Common,
     sharing: &Sharing,
     to: Option<&Path>,
     limits: Limits,
     time: Option<Duration>,
+    recording: bool,
 ) -> Result<(), Failure> {
     let fast = common.sim_time == SimTime::Fast;
     if fast && time.is_none() {
@@ -76,7 +78,7 @@ fn collect(
         while engine.now() < end && !engine.is_finished() && signals.seen().is_none() {
             let next = engine.now() + Duration::from_millis(100);
             engine.run_until(next.min(end), &mut sink);
-            if outlets.is_recorded() {
+            if recording && outlets.is_recorded() {
                 break;
             }
         }
@@ -93,12 +95,13 @@ fn collect(
         };
         let handle = engine::start(port, config, sinks)
             .map_err(|e| Failure::io("cannot start the engine's thread", &e))?;
+        outlets.arm(handle.commander.on_recording_stopped());
         if let Some(path) = outlets.socket() {
             complain(&format!("listening on {}", path.display()));
         }
         let began = Instant::now();
         let mut ended = None;
-        while !handle.is_finished() && !outlets.is_recorded() {
+        while !(handle.is_finished() || recording && outlets.is_recorded()) {
             ended = signals.seen();
             let left = time.map_or(LOOK, |time| time.saturating_sub(began.elapsed()));
             if ended.is_some() || left.is_zero() {
@@ -108,7 +111,10 @@ fn collect(
         }
         let by_itself = handle.is_finished();
         handle.commander.send(Command::Quit);
-        handle.join().map_err(Failure::Trouble)?;
+        match handle.join_within(GRACE) {
+            Some(joined) => joined.map_err(Failure::Trouble)?,
+            None => return outlets.finish_now(),
+        }
         if by_itself {
             outlets.finish()?;
             return Err(Failure::Trouble("the session ended by itself".into()));

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use crossbeam_channel::bounded;
 
-use super::headless::QUEUE;
+use super::headless::{GRACE, QUEUE};
 use super::outlets::Outlets;
 use super::watch::shown;
 use super::{Failure, fabric};
@@ -48,14 +48,19 @@ pub fn live(cli: &Cli) -> Result<(), Failure> {
             Stamp(u64::try_from(zero.elapsed().as_nanos()).unwrap_or(u64::MAX))
         }),
     };
+    outlets.arm(handle.commander.on_recording_stopped());
     let commander = handle.commander.clone();
     let mode = Mode::Live(Box::new(move |command| {
         commander.send(command);
     }));
     let outcome = tui::run(source, mode, super::options(&cli.screen));
-    // Whatever ended the screen: withdraw the subscription and close the recording.
+    // Whatever ended the screen: withdraw the subscription and close the recording. Neither a
+    // host that does not answer nor a device that hangs holds that up.
     handle.commander.send(Command::Quit);
-    let joined = handle.join();
+    let Some(joined) = handle.join_within(GRACE) else {
+        outlets.finish_now()?;
+        return shown(outcome);
+    };
     outlets.finish()?;
     match outcome {
         // What ended the engine is the cause; the screen only saw its events end.

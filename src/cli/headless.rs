@@ -21,7 +21,7 @@ use crate::report::{self, Format};
 pub const QUEUE: usize = 1024;
 
 /// How long ending a session may take before it is given up.
-const GRACE: Duration = Duration::from_secs(5);
+pub const GRACE: Duration = Duration::from_secs(5);
 
 /// When to stop collecting.
 #[derive(Clone, Copy, Debug)]
@@ -38,6 +38,8 @@ struct Stop {
     discovered: bool,
     counted: bool,
     readings: Readings,
+    /// A rediscovery waits for what a discovery did not wait for.
+    following: bool,
 }
 
 impl Stop {
@@ -47,6 +49,7 @@ impl Stop {
             discovered: false,
             counted: false,
             readings: Readings::new(subject),
+            following: false,
         }
     }
 
@@ -61,9 +64,13 @@ impl Stop {
     fn see(&mut self, batch: &SharedBatch) {
         for event in &batch.events {
             match &event.what {
+                What::SweepBegan(sweep) if sweep.kind == SweepKind::Rediscovery => {
+                    self.following = true;
+                }
                 What::SweepEnded(sweep) => match sweep.kind {
                     SweepKind::Discovery => self.discovered = true,
                     SweepKind::Counters if self.discovered => self.counted = true,
+                    SweepKind::Rediscovery => self.following = false,
                     _ => {}
                 },
                 What::Reading(reading) if reading.ended.is_some() => {
@@ -78,7 +85,10 @@ impl Stop {
         match self.until {
             Until::Time(time) => elapsed >= time,
             Until::Swept { counters } => {
-                self.discovered && (self.counted || !counters) && self.readings.are_done()
+                self.discovered
+                    && !self.following
+                    && (self.counted || !counters)
+                    && self.readings.are_done()
             }
         }
     }
@@ -177,7 +187,7 @@ fn collect(
     let outcome = if common.sim_time == SimTime::Fast {
         Ok(in_virtual_time(port, config, &mut stop, encoder, &signals))
     } else {
-        in_real_time(port, config, &mut stop, encoder, &signals)
+        in_real_time(port, config, &mut stop, (encoder, &outlets), &signals)
     };
     outlets.finish()?;
     match stop.readings.failure() {
@@ -190,7 +200,7 @@ fn in_real_time(
     port: Box<dyn crate::port::MadPort>,
     config: engine::Config,
     stop: &mut Stop,
-    encoder: Option<Sender<SharedBatch>>,
+    (encoder, outlets): (Option<Sender<SharedBatch>>, &Outlets),
     signals: &Signals,
 ) -> Result<(Model, Option<i32>), Failure> {
     let (tx, rx) = bounded(QUEUE);
@@ -200,6 +210,7 @@ fn in_real_time(
     };
     let handle = engine::start(port, config, sinks)
         .map_err(|e| Failure::io("cannot start the engine's thread", &e))?;
+    outlets.arm(handle.commander.on_recording_stopped());
     let mut model = Model::new();
     let began = Instant::now();
     let mut quitting: Option<Instant> = None;
@@ -231,7 +242,9 @@ fn in_real_time(
         }
     }
     drop(rx);
-    handle.join().map_err(Failure::Trouble)?;
+    if let Some(joined) = handle.join_within(GRACE) {
+        joined.map_err(Failure::Trouble)?;
+    }
     if quitting.is_none() {
         let why = model.closed().unwrap_or("for no reason given").to_owned();
         return Err(Failure::Trouble(format!("the session ended: {why}")));

@@ -42,6 +42,10 @@ impl Core {
 
     /// A job is over: its place goes to the next one, its sweep counts it.
     pub(super) fn finish(&mut self, job: Job, done: Done) {
+        self.end_earlier_attempts(&job);
+        if job.ask == Ask::Inform(false) {
+            self.sa.withdrawing = false;
+        }
         let lane = job.lane();
         if let Some(id) = job.seat
             && let Some(node) = self.nodes.get_mut(&id)

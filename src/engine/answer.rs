@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::core::Core;
 use super::job::{Ask, Done, Job, Lane, Who};
 use super::nodes::{Pma, Redirect};
-use super::table::Pending;
+use super::table::{Pending, Stage};
 use crate::event::{Malformed, Received, What};
 use crate::fabric::Changes;
 use crate::mad::{Attribute, ClassPortInfo, Mad, MgmtClass, StatusCode};
@@ -13,6 +13,11 @@ use crate::port::{Address, Arrival};
 
 /// How often "busy" is taken for an answer before the request counts as failed.
 const BUSY_MOST: u8 = 10;
+
+/// Asked of subnet administration, which takes as long as its work takes.
+pub(super) const fn is_sa(ask: Ask) -> bool {
+    matches!(ask, Ask::Inform(_) | Ask::Path(_) | Ask::Table(_))
+}
 
 fn is_unsupported(mad: &Mad) -> bool {
     matches!(
@@ -43,20 +48,36 @@ impl Core {
 
     fn answered(&mut self, pending: Pending, addr: Address, mad: Mad) {
         let Pending {
-            job, request, sent, ..
+            mut job,
+            request,
+            sent,
+            stage,
+            ..
         } = pending;
-        let (now, timeout) = (self.now, self.timeout());
+        let (took, timeout) = (self.now.since(sent), self.timeout());
         let share = self.share(job.lane());
-        share.over(&job);
-        if !matches!(job.ask, Ask::Table(_)) {
-            share.answered(now.since(sent), job.attempt > 1, timeout);
+        if stage == Stage::Window {
+            share.over(&job);
         }
+        if job.lane() == Lane::Smp || !is_sa(job.ask) {
+            share.answered(took, job.attempt > 1, timeout);
+            if let Some(id) = job.node() {
+                let seat = self.nodes.entry(id).or_default().seat(job.lane());
+                seat.rtt.sample(took);
+            }
+        }
+        self.end_other_attempts(&job, stage);
+        job.id = 0;
         let changes = self.topology.learn(&request, &mad);
-        self.routes.learn(now, &request, &mad, &changes);
+        self.routes.learn(self.now, &request, &mad, &changes);
         self.emit(What::Received(Received {
             addr,
             mad: mad.clone(),
         }));
+        // A discovery that ended without this answer is followed up by a rediscovery.
+        if job.run.is_some_and(|run| !self.loops.is_current(run)) {
+            job.run = None;
+        }
         if self.is_closing() {
             self.finish(job, Done::Answered);
             return;

@@ -62,8 +62,8 @@ pub struct Sinks {
 pub(super) struct Outlet {
     sinks: Sinks,
     backlog: VecDeque<SharedBatch>,
-    /// Events that the encoder did not get: how many, and the first one's number and time.
-    lost: Option<(u64, u64, Stamp)>,
+    /// Events that the encoder did not get: how many, and the first one's time.
+    lost: Option<(u64, Stamp)>,
 }
 
 impl Outlet {
@@ -104,8 +104,10 @@ impl Outlet {
         let Some(encoder) = &self.sinks.encoder else {
             return;
         };
-        if let Some((count, seq, at)) = self.lost {
+        if let (Some((count, at)), Some(first)) = (self.lost, batch.events.first()) {
             let what = What::Dropped { count };
+            // It has the number of the one that comes.
+            let seq = first.seq;
             let events = vec![Event { seq, at, what }];
             if encoder.try_send(Arc::new(Batch { events })).is_ok() {
                 self.lost = None;
@@ -122,11 +124,8 @@ impl Outlet {
         match sent {
             Ok(()) => {}
             Err(TrySendError::Full(())) => {
-                let first = batch
-                    .events
-                    .first()
-                    .map_or((0, Stamp::ZERO), |e| (e.seq, e.at));
-                let (count, ..) = self.lost.get_or_insert((0, first.0, first.1));
+                let first = batch.events.first().map_or(Stamp::ZERO, |e| e.at);
+                let (count, _) = self.lost.get_or_insert((0, first));
                 *count += batch.events.len() as u64;
             }
             Err(TrySendError::Disconnected(())) => self.sinks.encoder = None,
@@ -213,7 +212,7 @@ mod tests {
         outlet.put(batch(50..60));
         let gap = rx.recv().unwrap();
         assert!(matches!(gap.events[0].what, What::Dropped { count: 30 }));
-        assert_eq!(gap.events[0].seq, 20);
+        assert_eq!(gap.events[0].seq, 50);
         assert_eq!(rx.recv().unwrap().events[0].seq, 50);
     }
 

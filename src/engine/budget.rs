@@ -7,11 +7,17 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::job::Job;
+use super::rtt::Rtt;
 use crate::event::Budget;
 use crate::port::Stamp;
 
 /// The most MADs in flight in all, whatever the settings: the ibsim shim hangs beyond 300.
 pub(super) const MAX_IN_FLIGHT: u16 = 256;
+/// The most attempts that are known at all, overdue ones included, where the port can take them.
+pub(super) const MAX_KNOWN: u16 = 1024;
+
+/// Answers that allow one request more to be overdue without a place in the window.
+const ANSWERS_PER_CREDIT: u16 = 4;
 
 /// The window over which a rate holds.
 const WINDOW: Duration = Duration::from_millis(100);
@@ -33,8 +39,12 @@ pub(super) struct Share {
     /// Nothing is sent before: the port's queue was full.
     pub(super) blocked: Stamp,
     epoch: Epoch,
-    /// Smoothed round-trip time.
-    pub(super) rtt: Option<Duration>,
+    /// Latency of all that answered.
+    pub(super) rtt: Rtt,
+    /// Requests that may give up their place in the window once they are overdue, and answers
+    /// towards the next one. Where nothing answers any more, nothing more is piled up.
+    credit: u16,
+    towards: u16,
 }
 
 /// What became of the requests since the window was last judged.
@@ -55,9 +65,12 @@ impl Share {
             retrying: 0,
             blocked: Stamp::ZERO,
             epoch: Epoch::default(),
-            rtt: None,
+            rtt: Rtt::default(),
+            credit: 0,
+            towards: 0,
         };
         share.set(budget);
+        share.credit = share.limit().saturating_mul(2);
         share
     }
 
@@ -67,7 +80,7 @@ impl Share {
         self.window = self.limit();
     }
 
-    fn limit(&self) -> u16 {
+    pub(super) fn limit(&self) -> u16 {
         self.budget.in_flight.clamp(1, MAX_IN_FLIGHT)
     }
 
@@ -126,10 +139,12 @@ impl Share {
 
     /// A reply came; `retried` if only a further attempt brought it, so that one was lost.
     pub(super) fn answered(&mut self, rtt: Duration, retried: bool, timeout: Duration) {
-        self.rtt = Some(match self.rtt {
-            None => rtt,
-            Some(old) => (old * 7 + rtt) / 8,
-        });
+        self.rtt.sample(rtt);
+        self.towards += 1;
+        if self.towards >= ANSWERS_PER_CREDIT {
+            self.towards = 0;
+            self.credit = (self.credit + 1).min(self.limit().saturating_mul(8));
+        }
         self.epoch.answered += 1;
         self.epoch.lost += u32::from(retried);
         let Epoch { answered, lost } = self.epoch;
@@ -139,7 +154,7 @@ impl Share {
         self.epoch = Epoch::default();
         // Dead nodes say nothing about the fabric's load; requests answered on a later attempt
         // do. One in ten, or replies that come near their timeout, and we ask less at a time.
-        let slow = self.rtt.is_some_and(|rtt| rtt > timeout / 4);
+        let slow = self.rtt.smooth().is_some_and(|rtt| rtt > timeout / 4);
         self.window = if slow {
             self.window / 2
         } else if lost * 10 > answered {
@@ -189,6 +204,13 @@ impl Share {
     pub(super) fn departs(&mut self, job: &Job) {
         self.in_flight += 1;
         self.retrying += u16::from(job.attempt > 1);
+    }
+
+    /// An overdue request may give its place in the window up.
+    pub(super) fn take_credit(&mut self) -> bool {
+        let some = self.credit > 0;
+        self.credit = self.credit.saturating_sub(1);
+        some
     }
 
     /// A request is no longer in flight.

@@ -28,6 +28,11 @@ const UNSOLICITED: u32 = 1_000;
 /// The same while the consumer is behind.
 const UNSOLICITED_HELD: u32 = 10;
 
+/// How long what is on its way may still come in once the end was asked for.
+const LINGER: Duration = Duration::from_millis(200);
+/// How long the SA may take to withdraw the subscription then.
+const WITHDRAW: Duration = Duration::from_secs(1);
+
 /// What a driver tells the core.
 #[derive(Clone, Debug)]
 #[allow(clippy::large_enum_variant)] // MADs are the common case and live inline on purpose
@@ -146,6 +151,8 @@ pub struct Core {
     unsolicited: u32,
     folded: u32,
     closing: Option<Stamp>,
+    /// Until then the end waits for whatever is on its way; after it, only for the subscription.
+    lingers: Stamp,
     finished: bool,
 }
 
@@ -189,6 +196,7 @@ impl Core {
             unsolicited: 0,
             folded: 0,
             closing: None,
+            lingers: Stamp::ZERO,
             finished: false,
             config,
             source,
@@ -286,6 +294,11 @@ impl Core {
         };
         sooner(self.table.deadline());
         sooner(self.closing);
+        sooner(
+            self.closing
+                .and(Some(self.lingers))
+                .filter(|at| *at > self.now),
+        );
         if self.gone.is_some() {
             sooner(self.next_reopen);
             return Some(at);
@@ -509,7 +522,7 @@ impl Core {
 
     /// Ends everything that waits or is on its way, without a word on each.
     pub(super) fn drop_all(&mut self) {
-        drop(self.table.drain());
+        self.table.clear();
         for share in &mut self.shares {
             share.in_flight = 0;
             share.retrying = 0;
@@ -552,6 +565,9 @@ impl Core {
             }
             Command::Mark(text) => self.emit(What::Mark { text: text.into() }),
             Command::Act(text) => self.emit(What::Act { text: text.into() }),
+            Command::RecordingStopped(why) => {
+                self.emit(What::RecordingStopped { why: why.into() });
+            }
             Command::Quit => self.quit(),
         }
     }
@@ -590,13 +606,16 @@ impl Core {
         }
         self.replies.iter_mut().for_each(VecDeque::clear);
         self.delayed.clear();
+        self.end_superseded();
         self.loops.abort();
         for node in self.nodes.values_mut() {
             node.forget_waiting();
         }
         self.parked = 0;
-        self.closing = Some(self.now + self.timeout() + Duration::from_millis(500));
+        self.lingers = self.now + LINGER;
+        self.closing = Some(self.now + WITHDRAW);
         if self.gone.is_none() && self.sa.subscribed {
+            self.sa.withdrawing = true;
             let job = Job::new(Ask::Inform(false), Who::Sm).attempts(1).urgent();
             self.share(Lane::Gmp).push(job);
         }
@@ -607,7 +626,9 @@ impl Core {
         let idle = self.table.is_empty()
             && self.unconfirmed.is_none()
             && self.shares.iter().all(|share| share.waiting() == 0);
-        if idle || self.now >= by || self.gone.is_some() {
+        // Hosts that are dead must not hold up the end.
+        let lingered = self.now >= self.lingers && !self.sa.withdrawing;
+        if idle || lingered || self.now >= by || self.gone.is_some() {
             self.emit(What::Closed {
                 why: "asked to quit".into(),
             });
@@ -618,8 +639,8 @@ impl Core {
 
     /// Does all that is due.
     fn timers(&mut self) {
-        while let Some((tid, pending)) = self.table.expired(self.now) {
-            self.unanswered(tid, pending);
+        while let Some(tid) = self.table.due(self.now) {
+            self.waited_for(tid);
         }
         let ticked = self.next_tick <= self.now;
         if ticked {
@@ -647,6 +668,7 @@ impl Core {
             if ticked && self.is_discovery_long() {
                 self.start_counting();
             }
+            self.end_quiet_discovery();
             self.run_loops();
             self.run_probes();
             self.run_rereads();

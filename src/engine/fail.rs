@@ -2,52 +2,163 @@
 
 use std::time::Duration;
 
+use super::budget::{MAX_IN_FLIGHT, MAX_KNOWN};
 use super::core::Core;
 use super::job::{Ask, By, Done, Job, Lane, Who};
 use super::nodes::Back;
-use super::table::Pending;
-use crate::event::{BackOff, TimedOut, What};
+use super::table::{Pending, Stage};
+use crate::event::{BackOff, HowLate, TimedOut, What};
 use crate::fabric::{NodeId, Target};
-use crate::port::Stamp;
+use crate::port::{Source, Stamp};
 
 /// The longest back-off.
 const BACK_OFF_MOST: Duration = Duration::from_secs(300);
 
 impl Core {
-    /// A request was not answered: its time is over, or the port gave it back.
-    pub(super) fn unanswered(&mut self, tid: u32, pending: Pending) {
-        let Pending {
-            mut job,
-            request,
-            sent,
-            timeout,
-            ..
-        } = pending;
-        let share = self.share(job.lane());
-        share.over(&job);
-        let last = job.attempt >= self.attempts_of(&job);
-        let waited = self.now.since(sent);
+    fn say_timed_out(&mut self, tid: u32, pending: &Pending, last: bool, how: HowLate) {
+        let waited = self.now.since(pending.sent);
+        let request = pending.request;
         self.emit(What::TimedOut(TimedOut {
             tid,
             target: request.target,
             class: request.class,
             attribute: request.attribute,
             modifier: request.modifier,
-            attempt: job.attempt,
+            attempt: pending.job.attempt,
             last,
             waited_ns: u64::try_from(waited.as_nanos()).unwrap_or(u64::MAX),
+            how,
         }));
+    }
+
+    /// An attempt's time to be looked at has come: it is overdue, or asked again, or over.
+    pub(super) fn waited_for(&mut self, tid: u32) {
+        let Some(pending) = self.table.get(tid) else {
+            return;
+        };
+        let (job, stage, now) = (pending.job, pending.stage, self.now);
+        if now >= pending.deadline {
+            if let Some(pending) = self.table.remove(tid) {
+                self.unanswered(tid, pending);
+            }
+            return;
+        }
+        if pending.overdue.is_some() {
+            // Whoever waits longer than usual is slow, dead or lost: others need not wait for
+            // that. As long as others answer, that is, and no more than the port can take.
+            let room = self.table.len() + self.window_limits() <= usize::from(self.most_known());
+            let parked = room && self.share(job.lane()).take_credit();
+            if parked {
+                self.share(job.lane()).over(&job);
+            }
+            self.table.overdue(tid, parked);
+            return;
+        }
+        if job.attempt >= self.attempts_of(&job) || stage == Stage::Superseded {
+            self.table.wait_for_port(tid);
+            return;
+        }
+        if stage == Stage::Window {
+            self.share(job.lane()).over(&job);
+        }
+        self.serial += 1;
+        self.table.supersede(tid, self.serial);
+        let Some(pending) = self.table.remove(tid) else {
+            return;
+        };
+        self.say_timed_out(tid, &pending, false, HowLate::Overdue);
+        let mut job = pending.job;
+        self.table.insert(tid, pending);
+        // One lost MAD is no sign of trouble yet.
+        if let Some(id) = job.node()
+            && !job.ask.optional()
+            && job.attempt > 1
+        {
+            self.nodes.entry(id).or_default().seat(job.lane()).troubled = true;
+        }
+        job.attempt += 1;
+        self.share(job.lane()).push(job);
+    }
+
+    /// What both budgets allow in flight.
+    fn window_limits(&self) -> usize {
+        Lane::ALL
+            .iter()
+            .map(|lane| usize::from(self.share_ref(*lane).limit()))
+            .sum()
+    }
+
+    /// Attempts that may be known at all. A simulator's sockets hold few, and block beyond.
+    pub(super) fn most_known(&self) -> u16 {
+        match self.source {
+            Source::Ibsim { .. } | Source::Umad { shim: true, .. } => MAX_IN_FLIGHT,
+            _ => MAX_KNOWN,
+        }
+    }
+
+    /// A request was answered: its other attempts are over too. `stage` was that of the attempt
+    /// that was answered.
+    pub(super) fn end_other_attempts(&mut self, job: &Job, stage: Stage) {
+        if job.id == 0 {
+            return;
+        }
+        let mut queued = stage == Stage::Superseded;
+        for (tid, other) in self.table.take_attempts(job.id) {
+            if other.stage == Stage::Window {
+                self.share(other.job.lane()).over(&other.job);
+            }
+            queued &= other.stage == Stage::Superseded;
+            self.say_timed_out(tid, &other, false, HowLate::Moot);
+        }
+        if queued {
+            self.table.forgo(job.id);
+        }
+    }
+
+    /// A request is over, answered or not: so are the attempts of it that still count.
+    pub(super) fn end_earlier_attempts(&mut self, job: &Job) {
+        if job.id == 0 {
+            return;
+        }
+        for (tid, other) in self.table.take_attempts(job.id) {
+            self.say_timed_out(tid, &other, false, HowLate::Over);
+        }
+    }
+
+    /// Nothing is asked again any more: attempts whose successor was not sent are over.
+    pub(super) fn end_superseded(&mut self) {
+        for (tid, pending) in self.table.take_superseded() {
+            self.say_timed_out(tid, &pending, false, HowLate::Moot);
+        }
+    }
+
+    /// An attempt was not answered: its time is over, or the port gave it back.
+    pub(super) fn unanswered(&mut self, tid: u32, pending: Pending) {
+        let mut job = pending.job;
+        match pending.stage {
+            Stage::Window => self.share(job.lane()).over(&job),
+            Stage::Overdue => {}
+            Stage::Superseded => {
+                self.say_timed_out(tid, &pending, false, HowLate::Over);
+                return;
+            }
+        }
+        let last = job.attempt >= self.attempts_of(&job);
+        if last {
+            self.end_earlier_attempts(&job);
+        }
+        self.say_timed_out(tid, &pending, last, HowLate::Over);
         if let Some(id) = job.node()
             && !job.ask.optional()
         {
             self.nodes.entry(id).or_default().seat(job.lane()).troubled = true;
         }
         if last {
-            self.give_up(job, request.target);
+            self.give_up(job, pending.request.target);
         } else {
             job.attempt += 1;
-            // A failure that returns at once is paced like one that took its timeout.
-            self.delay(job, timeout);
+            // A failure that returns at once is paced like one that was waited for.
+            self.delay(job, pending.again);
         }
     }
 
@@ -57,6 +168,9 @@ impl Core {
             if let Some(id) = job.node() {
                 // Some agents stay silent instead of saying so.
                 self.refused(id, job.ask);
+                if matches!(job.ask, Ask::Fdr10(_) | Ask::Fec(_)) {
+                    self.nodes.entry(id).or_default().no_link_details = true;
+                }
             }
             self.finish(job, Done::Dropped);
             return;

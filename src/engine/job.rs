@@ -127,6 +127,8 @@ pub(super) struct Job {
     pub(super) run: Option<RunId>,
     /// The node whose share of the budget it uses, once it was admitted.
     pub(super) seat: Option<NodeId>,
+    /// Names it once it was sent more than once; else 0.
+    pub(super) id: u64,
     /// The attempt to come, from 1.
     pub(super) attempt: u8,
     /// Attempts that it has in all; 0 = as set.
@@ -151,6 +153,7 @@ impl Job {
             by: By::Route,
             run: None,
             seat: None,
+            id: 0,
             attempt: 1,
             attempts: 0,
             busy: 0,

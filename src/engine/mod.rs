@@ -12,7 +12,9 @@
 //! - The first event is `Opened`, then one `Agent` per agent, then `LocalPort`.
 //! - A reply teaches the topology if, and only if, its `Received` event matches a request whose
 //!   `Sent` event came before and which no `Received`, `TimedOut`, `SendFailed` or `DeviceGone`
-//!   has ended: low 32 bits of the TID, class and attribute. The engine's own
+//!   has ended: low 32 bits of the TID, class and attribute. A `TimedOut` that is only `overdue`
+//!   ends nothing: another attempt is made, and the first reply to any of them ends them all,
+//!   each with an event of its own. The engine's own
 //!   [`Topology`](crate::fabric::Topology) learns from exactly these, in the order of events.
 //! - `SweepBegan` of a discovery begins a generation; at its `SweepEnded` the topology's
 //!   `discovery_ended` is applied *first*, then the digest is taken.
@@ -34,6 +36,7 @@ mod notice;
 mod real;
 mod records;
 mod routes;
+mod rtt;
 mod sa;
 mod send;
 mod sms;

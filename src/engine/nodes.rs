@@ -4,6 +4,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use super::job::{Job, Lane, RunId};
+use super::rtt::Rtt;
 use super::sums::Sums;
 use crate::mad::{ClassCaps, ClassCaps2};
 use crate::port::Stamp;
@@ -27,6 +28,8 @@ pub(super) struct Seat {
     pub(super) back: Option<Back>,
     /// An attempt failed and no answer came since.
     pub(super) troubled: bool,
+    /// Latency of its answers.
+    pub(super) rtt: Rtt,
 }
 
 /// What the performance agent of a node can do.
@@ -120,6 +123,8 @@ pub(super) struct NodeState {
     pub(super) deferred: Vec<(u8, RunId)>,
     /// RespTimeValue of its performance agent.
     pub(super) resp_time: Option<u8>,
+    /// It is silent when asked for FDR10 or FEC: not asked again until it is met anew.
+    pub(super) no_link_details: bool,
     /// The tick was asked for.
     pub(super) tick: bool,
     /// Optional attributes of performance management that it does not have.

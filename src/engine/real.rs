@@ -38,6 +38,14 @@ impl Commander {
         sent
     }
 
+    /// Tells the engine that the recording stopped, and why, whenever it is called.
+    pub fn on_recording_stopped(&self) -> impl Fn(String) + Send + 'static {
+        let commander = self.clone();
+        move |why| {
+            commander.send(Command::RecordingStopped(why));
+        }
+    }
+
     /// Asks the engine to end. False if it has ended.
     pub fn quit(&self) -> bool {
         self.send(Command::Quit)
@@ -56,6 +64,19 @@ impl Handle {
     /// True once the engine's thread has ended, by itself or by a panic.
     pub fn is_finished(&self) -> bool {
         self.thread.is_finished()
+    }
+
+    /// Waits for the engine's end, but no longer than `patience`: a driver that blocks must not
+    /// hold up the program. `None` if it has not ended by then.
+    pub fn join_within(self, patience: Duration) -> Option<Result<(), String>> {
+        let until = Instant::now() + patience;
+        while !self.thread.is_finished() {
+            if Instant::now() >= until {
+                return None;
+            }
+            std::thread::sleep(BEHIND);
+        }
+        Some(self.join())
     }
 
     /// Waits for the engine's end.

@@ -35,6 +35,8 @@ pub(super) struct Sa {
     asking_inform: bool,
     asking_path: bool,
     pub(super) subscribed: bool,
+    /// The subscription is being withdrawn.
+    pub(super) withdrawing: bool,
     /// The last refusal was said.
     complained: bool,
     /// Destinations whose SL is to be asked.

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use super::answer::is_sa;
 use super::budget::MAX_IN_FLIGHT;
 use super::core::{Core, Reply};
 use super::job::{Ask, By, Done, Job, Lane, Who};
-use super::table::Pending;
+use super::rtt::{Rtt, waits};
+use super::table::{Pending, Stage, Times};
 use crate::event::{SendFailed, What};
 use crate::fabric::sa::SaTable;
 use crate::fabric::{DrPath, NodeId, NodeKind, Request, Target};
@@ -45,9 +47,17 @@ impl Core {
     /// New requests of this lane may leave, rate apart.
     pub(super) fn can_ask(&self, lane: Lane) -> bool {
         !self.is_gone()
-            && !self.is_held()
+            && (!self.is_held() || self.is_closing())
             && self.share_ref(lane).has_room()
-            && self.table.len() < usize::from(MAX_IN_FLIGHT)
+            && self.table.len() < usize::from(self.most_known())
+            && self.in_flight() < MAX_IN_FLIGHT
+    }
+
+    fn in_flight(&self) -> u16 {
+        Lane::ALL
+            .iter()
+            .map(|lane| self.share_ref(*lane).in_flight)
+            .sum()
     }
 
     pub(super) fn has_work(&self, lane: Lane) -> bool {
@@ -99,6 +109,9 @@ impl Core {
 
     /// Makes a MAD of a job and sends it. False if it came to nothing.
     fn send(&mut self, job: Job) -> bool {
+        if self.table.take_forgone(job.id) {
+            return false;
+        }
         let tid = self.table.fresh();
         let made = match self.make(&job, tid) {
             Ok(made) => made,
@@ -118,20 +131,14 @@ impl Core {
         let Made { addr, mad, target } = made;
         let timeout = self.timeout_of(job.ask);
         let now = self.now;
+        let times = self.times(&job, timeout);
         let share = self.share(job.lane());
         share.departs(&job);
         share.sent(now);
         let attempt = job.attempt;
-        self.table.insert(
-            tid,
-            Pending {
-                request: Request::of(&mad, addr.lid, target),
-                job,
-                sent: now,
-                timeout: now + timeout,
-                deadline: now + timeout + SLACK,
-            },
-        );
+        let request = Request::of(&mad, addr.lid, target);
+        self.table
+            .insert(tid, Pending::new(job, request, now, times));
         let timeout_ms = u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX);
         self.output(
             Outgoing {
@@ -142,6 +149,36 @@ impl Core {
             Some((target, attempt)),
         );
         true
+    }
+
+    /// When a request that leaves now is overdue, asked again, and over.
+    fn times(&self, job: &Job, timeout: Duration) -> Times {
+        let now = self.now;
+        let mut times = Times {
+            overdue: None,
+            again: now + timeout,
+            resend: false,
+            timeout: now + timeout,
+            deadline: now + timeout + SLACK,
+        };
+        if is_sa(job.ask) {
+            return times;
+        }
+        let lane = job.lane();
+        let none = Rtt::default();
+        let node = job
+            .node()
+            .and_then(|id| self.nodes.get(&id))
+            .map_or(&none, |node| &node.seat_ref(lane).rtt);
+        let (overdue, again) = waits(&self.share_ref(lane).rtt, node, job.attempt);
+        times.overdue = overdue.map(|wait| now + wait.min(timeout));
+        times.again = now + again.min(timeout);
+        times.resend = true;
+        if job.ask.optional() && job.attempt >= self.attempts_of(job) {
+            // Silence is an answer here, and not worth holding up the node's other questions.
+            times.deadline = times.again;
+        }
+        times
     }
 
     fn timeout_of(&self, ask: Ask) -> Duration {
@@ -194,6 +231,11 @@ impl Core {
             }
             Who::Node(id) => {
                 let node = self.topology.node(id).ok_or(Unmade::Moot)?;
+                if matches!(job.ask, Ask::Fdr10(_) | Ask::Fec(_))
+                    && self.nodes.get(&id).is_some_and(|n| n.no_link_details)
+                {
+                    return Err(Unmade::Moot);
+                }
                 // Whether a missing node is back is what discovery finds out.
                 if !node.present && !job.probe {
                     return Err(Unmade::Moot);
@@ -408,7 +450,9 @@ impl Core {
         let mut job = pending.job;
         let now = self.now;
         let share = self.share(job.lane());
-        share.over(&job);
+        if pending.stage == Stage::Window {
+            share.over(&job);
+        }
         share.unsent();
         if error == PortError::WouldBlock {
             share.blocked = now + QUEUE_FULL;

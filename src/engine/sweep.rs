@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::core::Core;
 use super::job::{Ask, By, Done, Job, Lane, RunId, Who};
+use super::table::Stage;
 use crate::event::{Settings, SweepBegan, SweepEnded, SweepKind, What};
 use crate::fabric::{Change, Node, NodeId, NodeKind};
 use crate::port::{Agent, Stamp};
@@ -19,6 +20,9 @@ const STRAGGLER: Duration = Duration::from_millis(200);
 const LONG: Duration = Duration::from_millis(900);
 /// How often a sweep that is late is looked at.
 const RECHECK: Duration = Duration::from_millis(10);
+/// A discovery that hears nothing for this long, and waits only for neighbours that never
+/// answered, is over.
+const QUIET: Duration = Duration::from_millis(250);
 /// A first discovery that found nothing is repeated after this.
 const NOTHING_FOUND: Duration = Duration::from_secs(5);
 
@@ -28,6 +32,8 @@ pub(super) struct Run {
     number: u32,
     /// Jobs that are not over.
     open: u32,
+    /// When something of it was answered or asked last.
+    heard: Stamp,
     answered: u32,
     failed: u32,
     skipped: u32,
@@ -154,7 +160,14 @@ impl Loops {
         self.loops
             .iter()
             .filter_map(|l| l.next.map(|next| l.check.map_or(next, |c| c.max(next))))
+            .chain(self.quiet_at())
             .min()
+    }
+
+    /// When a discovery that hears nothing any more is looked at.
+    fn quiet_at(&self) -> Option<Stamp> {
+        let run = self.get(SweepKind::Discovery).run.as_ref()?;
+        (run.open > 0).then(|| run.heard + QUIET)
     }
 
     /// Sweeps end without a word: the device is gone or the session ends.
@@ -281,6 +294,7 @@ impl Core {
         it.check = None;
         it.run = Some(Run {
             number: it.number,
+            heard: self.now,
             ..Run::default()
         });
         let number = it.number;
@@ -444,9 +458,11 @@ impl Core {
 
     /// Counts the end of a job in its sweep, and ends the sweep after the last.
     pub(super) fn count(&mut self, run: Option<RunId>, done: Done) {
+        let now = self.now;
         let Some(it) = self.loops.of(run) else {
             return;
         };
+        it.heard = now;
         it.open = it.open.saturating_sub(1);
         match done {
             Done::Answered => it.answered += 1,
@@ -486,12 +502,15 @@ impl Core {
         };
         let open = run.open as usize;
         let mine = |job: &Job| job.run == Some(id);
+        let [.., again] = &self.share_ref(lane_of(kind)).ready;
         let late: Vec<Job> = self
             .table
-            .iter()
+            .latest()
             .filter(|p| p.job.attempt > 1 || self.now.since(p.sent) > STRAGGLER)
             .map(|p| p.job)
             .chain(self.delayed.values().copied())
+            .chain(again.iter().copied())
+            .filter(|job| !self.table.is_forgone(job.id))
             .collect();
         let mut seats = BTreeSet::new();
         let mut stragglers = 0;
@@ -521,6 +540,55 @@ impl Core {
         }
         self.end(kind);
         true
+    }
+
+    /// A discovery waits for nodes that are known, since they would be taken for missing. Where
+    /// nobody ever answered, all attempts were made and all else is quiet, it is over, and a
+    /// rediscovery waits for the rest.
+    pub(super) fn end_quiet_discovery(&mut self) {
+        let now = self.now;
+        if self.loops.quiet_at().is_none_or(|at| at > now) {
+            return;
+        }
+        let Some(run) = &self.loops.get(SweepKind::Discovery).run else {
+            return;
+        };
+        let id = RunId {
+            kind: SweepKind::Discovery,
+            number: run.number,
+        };
+        let open = run.open as usize;
+        let unknown = |who: Who| match who {
+            Who::Beyond(key) => self.topology.port(key).is_some_and(|p| p.peer.is_none()),
+            _ => false,
+        };
+        let silent = self
+            .table
+            .latest()
+            .filter(|p| p.job.run == Some(id) && unknown(p.job.who))
+            .filter(|p| p.job.attempt >= self.attempts_of(&p.job))
+            .count();
+        if silent < open {
+            if let Some(run) = self.loops.of(Some(id)) {
+                // What is known of it may be another in a moment.
+                run.heard = Stamp((now + RECHECK).0.saturating_sub(nanos(QUIET)));
+            }
+            return;
+        }
+        let rest = self.open_rediscovery();
+        for (job, stage) in self.table.all_mut() {
+            if job.run == Some(id) {
+                job.run = Some(rest);
+                if stage != Stage::Superseded {
+                    self.loops.opened(Some(rest));
+                }
+            }
+        }
+        if let Some(run) = self.loops.of(Some(id)) {
+            run.failed += run.open;
+        }
+        self.end(SweepKind::Discovery);
+        self.count(Some(rest), Done::Dropped);
     }
 
     /// The first discovery takes its time, since the subnet is large or nodes are silent:
@@ -583,6 +651,10 @@ impl Core {
             it.next = Some(now);
         }
     }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// The lane on which a loop asks.

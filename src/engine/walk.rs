@@ -96,6 +96,7 @@ impl Core {
             self.forget_back_off(id);
             // It may have other firmware now, or be another machine with the same adapter.
             self.nodes.entry(id).or_default().forget_pma();
+            self.nodes.entry(id).or_default().no_link_details = false;
         }
         let walked = self.nodes.get(&id).is_some_and(|n| n.walked == generation);
         match job.run {
@@ -227,13 +228,16 @@ impl Core {
             && info.link_speed_active() == LinkSpeed::Qdr
             && !extended
             && may_run_fdr10(node.info.device_id());
+        if self.nodes.get(&key.node).is_some_and(|n| n.no_link_details) {
+            return;
+        }
         let fec = at.is_up() && caps2.has(PortCaps2::PORT_INFO_EXTENDED);
         let who = Who::Node(key.node);
         if fdr10 {
-            self.enqueue(Job::new(Ask::Fdr10(key.port), who).run(run).attempts(1));
+            self.enqueue(Job::new(Ask::Fdr10(key.port), who).run(run));
         }
         if fec {
-            self.enqueue(Job::new(Ask::Fec(key.port), who).run(run).attempts(1));
+            self.enqueue(Job::new(Ask::Fec(key.port), who).run(run));
         }
     }
 

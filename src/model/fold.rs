@@ -7,8 +7,8 @@ use super::state::{Destination, Failure, Pending, Slot};
 use super::view::FailureKind;
 use super::{Join, Model, Num};
 use crate::event::{
-    BackOff, Event, Known, Malformed, Opened, Received, SendFailed, Sent, Settings, Severity,
-    SweepBegan, SweepEnded, SweepKind, TimedOut, What,
+    BackOff, Event, HowLate, Known, Malformed, Opened, Received, SendFailed, Sent, Settings,
+    Severity, SweepBegan, SweepEnded, SweepKind, TimedOut, What,
 };
 use crate::fabric::Request;
 use crate::mad::{Attribute, Mad, MgmtClass, SmInfo, Status, StatusCode};
@@ -134,6 +134,12 @@ impl Model {
                 self.say(at, Kind::Operator, Severity::Warning, text);
                 true
             }
+            What::RecordingStopped { why } => {
+                let why = clean(why);
+                self.say(at, Kind::Recording, Severity::Critical, why.clone());
+                self.unrecorded = Some(why.into());
+                true
+            }
             What::Dropped { count } => {
                 let text = format!("{count} events were lost on their way here");
                 self.say(at, Kind::Dropped, Severity::Warning, text);
@@ -254,12 +260,13 @@ impl Model {
             at,
             attempt: sent.attempt,
             timeout_ms: sent.timeout_ms,
+            overdue: false,
             port_select,
             who,
         };
         *self.out(class) += 1;
         if let Some(old) = self.pending.insert(sent.mad.tid_low(), pending) {
-            self.no_longer_out(old.request.class);
+            self.no_longer_out(&old);
         }
         true
     }
@@ -272,14 +279,16 @@ impl Model {
         }
     }
 
-    fn no_longer_out(&mut self, class: u8) {
-        let out = self.out(MgmtClass::new(class));
-        *out = out.saturating_sub(1);
+    fn no_longer_out(&mut self, pending: &Pending) {
+        if !pending.overdue {
+            let out = self.out(MgmtClass::new(pending.request.class));
+            *out = out.saturating_sub(1);
+        }
     }
 
     fn take_pending(&mut self, tid: u32) -> Option<Pending> {
         let pending = self.pending.remove(&tid)?;
-        self.no_longer_out(pending.request.class);
+        self.no_longer_out(&pending);
         Some(pending)
     }
 
@@ -331,7 +340,9 @@ impl Model {
                     if let Some(before) = before {
                         dest.merge(before);
                     }
-                    dest.count_sent(pending.attempt, pending.request.lid);
+                    if !pending.overdue {
+                        dest.count_sent(pending.attempt, pending.request.lid);
+                    }
                 }
                 slot
             }
@@ -347,6 +358,10 @@ impl Model {
             at,
         });
         self.with_destination(slot, pending, |dest| {
+            if pending.overdue {
+                // It came after all.
+                dest.timed_out = dest.timed_out.saturating_sub(1);
+            }
             dest.count_answer(code, took);
             if let Some(failure) = failure {
                 dest.count_failure(failure, false);
@@ -375,7 +390,9 @@ impl Model {
                 let name = || pending.who.as_deref().unwrap_or_default().to_owned();
                 let entry = self.unexplored.entry(via);
                 let (_, dest) = entry.or_insert_with(|| (name(), Destination::default()));
-                dest.count_sent(pending.attempt, pending.request.lid);
+                if !pending.overdue {
+                    dest.count_sent(pending.attempt, pending.request.lid);
+                }
                 act(dest);
             }
             _ => {
@@ -387,12 +404,17 @@ impl Model {
     }
 
     fn timed_out(&mut self, at: Stamp, t: &TimedOut) -> bool {
-        let Some(pending) = self.take_pending(t.tid) else {
+        let Some(mut pending) = self.take_pending(t.tid) else {
             return false;
         };
+        if std::mem::take(&mut pending.overdue) {
+            // It was counted when it was overdue.
+            return true;
+        }
         let waited = std::time::Duration::from_nanos(t.waited_ns);
         // A fabric that returns a MAD at once knows that nobody is there.
-        let returned = waited.as_millis() < u128::from(pending.timeout_ms) / 2;
+        let returned =
+            t.how == HowLate::Over && waited.as_millis() < u128::from(pending.timeout_ms) / 2;
         let failure = Failure {
             kind: FailureKind::NoAnswer,
             detail: Cow::Borrowed(if returned { "returned at once" } else { "" }),
@@ -400,10 +422,15 @@ impl Model {
             attribute: t.attribute,
             at,
         };
-        self.with_destination(pending.slot, &pending, |dest| {
-            dest.count_failure(failure, t.last);
+        self.with_destination(pending.slot, &pending, |dest| match t.how {
+            // The node answered, if not this attempt.
+            HowLate::Moot => dest.timed_out += 1,
+            HowLate::Over | HowLate::Overdue => dest.count_failure(failure, t.last),
         });
-        if t.last {
+        if t.how == HowLate::Overdue {
+            pending.overdue = true;
+            self.pending.insert(t.tid, pending);
+        } else if t.last {
             self.detail_missing(at, &pending, "no answer");
             self.count_done(MgmtClass::new(t.class).is_smp());
             self.gave_up(at, &pending);
@@ -455,6 +482,7 @@ impl Model {
             at,
             attempt: f.attempt,
             timeout_ms: 0,
+            overdue: false,
             port_select: 0,
             who: Some(self.unexplored_name(f.target.via).into()),
         });
@@ -625,9 +653,13 @@ impl Model {
             return;
         }
         self.pending.retain(|_, p| !lost(p));
-        let smps = |p: &&Pending| MgmtClass::new(p.request.class).is_smp();
-        self.smps_out = self.pending.values().filter(smps).count();
-        self.gmps_out = self.pending.len() - self.smps_out;
+        let out = |smp: bool| {
+            self.pending
+                .values()
+                .filter(|p| !p.overdue && MgmtClass::new(p.request.class).is_smp() == smp)
+                .count()
+        };
+        (self.smps_out, self.gmps_out) = (out(true), out(false));
     }
 
     /// A keyframe's content: applied only where something is missing.
@@ -649,6 +681,7 @@ impl Model {
             at: known.at,
             attempt: 1,
             timeout_ms: 0,
+            overdue: false,
             port_select: known.request.data().get(1).copied().unwrap_or(0),
             who: None,
             request,

@@ -41,6 +41,7 @@ pub enum Kind {
     Digest,
     Note,
     Operator,
+    Recording,
     Dropped,
 }
 
@@ -65,6 +66,7 @@ impl Kind {
             Kind::Digest => "differences from the engine",
             Kind::Note => "notes",
             Kind::Operator => "operator's acts",
+            Kind::Recording => "recording events",
             Kind::Dropped => "gaps",
         }
     }

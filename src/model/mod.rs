@@ -103,6 +103,7 @@ pub struct Model {
 
     local: Option<Box<LocalPort>>,
     gone: Option<(Stamp, Box<str>)>,
+    unrecorded: Option<Box<str>>,
     agents: Vec<AgentReport>,
     sms: BTreeMap<u64, Sm>,
     master: Option<u64>,

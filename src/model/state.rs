@@ -151,6 +151,8 @@ pub(super) struct Pending {
     pub at: Stamp,
     pub attempt: u8,
     pub timeout_ms: u32,
+    /// A later attempt is being made; the answer to this one still counts.
+    pub overdue: bool,
     /// Byte 1 of a PerfMgt attribute: the port that was selected.
     pub port_select: u8,
     /// Whom an unexplored target is named by.

@@ -41,10 +41,14 @@ pub struct HeaderView<'m> {
     pub smp_in_flight: (usize, u16),
     /// GMPs in flight, and the budget.
     pub gmp_in_flight: (usize, u16),
+    /// Attempts that are overdue and still count: they have no place in the budgets.
+    pub overdue: usize,
     /// SMP rate in the last second and its limit (0 = none).
     pub smp_rate: (Num<f64>, u32),
     /// GMP rate in the last second and its limit (0 = none).
     pub gmp_rate: (Num<f64>, u32),
+    /// The recording of this session stopped before its end: why.
+    pub unrecorded: Option<&'m str>,
     /// Events lost on the way here.
     pub dropped: u64,
     /// Bytes that came in and were no MAD.
@@ -296,6 +300,8 @@ pub struct InFlightRow<'m> {
     pub modifier: u32,
     /// Which attempt.
     pub attempt: u8,
+    /// A later attempt is being made; the answer to this one still counts.
+    pub overdue: bool,
     /// How long it has been out.
     pub age: Duration,
 }

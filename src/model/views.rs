@@ -67,6 +67,11 @@ impl Model {
         .into_iter()
         .find(|(_, set, used)| used > set)
         .map(|(kind, set, used)| (kind, used - set));
+        // What takes longer than usual leaves its place before it is asked again: beyond the
+        // budget only such are out.
+        let within = |out: usize, budget: u16| out.min(usize::from(budget.max(1)));
+        let smps = within(self.smps_out, self.settings.smp.in_flight);
+        let gmps = within(self.gmps_out, self.settings.gmp.in_flight);
         HeaderView {
             source: opened.map_or_else(String::new, |o| source_words(&o.source)),
             simulated: opened.is_some_and(|o| o.source.is_simulated()),
@@ -80,10 +85,12 @@ impl Model {
             size: self.size.unwrap_or_else(|| self.count_size()),
             sweeps: self.sweep_views(now),
             mads_per_s: sum(self.beat.smp_rate, self.beat.gmp_rate),
-            smp_in_flight: (self.smps_out, self.settings.smp.in_flight),
-            gmp_in_flight: (self.gmps_out, self.settings.gmp.in_flight),
+            smp_in_flight: (smps, self.settings.smp.in_flight),
+            gmp_in_flight: (gmps, self.settings.gmp.in_flight),
+            overdue: self.pending.len().saturating_sub(smps + gmps),
             smp_rate: (self.beat.smp_rate, self.settings.smp.rate),
             gmp_rate: (self.beat.gmp_rate, self.settings.gmp.rate),
+            unrecorded: self.unrecorded.as_deref(),
             dropped: self.dropped,
             malformed: self.malformed,
             refused: self.agents.iter().filter(|a| a.refused.is_some()).collect(),
@@ -375,6 +382,7 @@ impl Model {
                 attribute: p.request.attribute,
                 modifier: p.request.modifier,
                 attempt: p.attempt,
+                overdue: p.overdue,
                 age: now.since(p.at),
             })
             .collect()

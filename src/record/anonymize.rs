@@ -121,7 +121,9 @@ impl Anonymizer {
                 Topic::Table { switch } => self.node(switch),
                 Topic::Sa { .. } | Topic::Sms => {}
             },
-            What::DeviceGone { why } | What::Closed { why } => *why = self.text(why).into(),
+            What::DeviceGone { why } | What::RecordingStopped { why } | What::Closed { why } => {
+                *why = self.text(why).into()
+            }
             What::Agent(_)
             | What::DeviceBack
             | What::Pace(_)

@@ -84,6 +84,17 @@ impl Table {
         self.fresh.push(Entry { id, ..entry });
         id
     }
+
+    /// All entries, by id.
+    fn all(&self) -> Vec<Entry> {
+        let entry = |(entry, id): (&Entry, &u32)| Entry {
+            id: *id,
+            ..entry.clone()
+        };
+        let mut all: Vec<Entry> = self.ids.iter().map(entry).collect();
+        all.sort_by_key(|e| e.id);
+        all
+    }
 }
 
 impl Encoder {
@@ -129,13 +140,7 @@ impl Encoder {
                 continue;
             };
             if !self.open {
-                if let What::Opened(opened) = &first.what {
-                    self.anchor = opened.wall;
-                    let host = opened.host.bytes().map(u64::from);
-                    let words = [opened.wall as u64, first.seq].into_iter().chain(host);
-                    self.session = Some(fnv(words));
-                    self.mads_of = describe(&opened.source);
-                }
+                self.opened(first);
                 self.section(first.seq, first.at, out);
             }
             for event in chunk {
@@ -145,6 +150,34 @@ impl Encoder {
             // sort by time keep that order.
             self.tell_targets(out, EVENTS, first.at);
             out.append(&mut body);
+        }
+    }
+
+    /// Takes events that nobody is to get. What comes next begins with a section.
+    pub fn skip(&mut self, events: &[Event]) {
+        self.begin_section();
+        for event in events {
+            self.opened(event);
+            self.learn(&event.what);
+        }
+    }
+
+    /// What the session's opening says of everything after it.
+    fn opened(&mut self, event: &Event) {
+        if let What::Opened(opened) = &event.what {
+            self.anchor = opened.wall;
+            let host = opened.host.bytes().map(u64::from);
+            let words = [opened.wall as u64, event.seq].into_iter().chain(host);
+            self.session = Some(fnv(words));
+            self.mads_of = describe(&opened.source);
+        }
+    }
+
+    fn learn(&mut self, what: &What) {
+        match what {
+            What::LocalPort(port) => self.own = Own::of(port),
+            What::SweepBegan(sweep) => self.generation = sweep.generation,
+            _ => {}
         }
     }
 
@@ -200,6 +233,60 @@ impl Encoder {
         let end = Body::KeyframeEnd { events: count };
         self.json(out, KEYFRAMES, at, None, end, PacketOptions::default());
         self.table = Table::default();
+    }
+
+    /// Begins another file before event `next`: a section and a keyframe, so that it replays
+    /// alone. For others who get the bytes nothing but what refers to the table begins anew.
+    pub fn next_file(&mut self, next: u64, at: Stamp, ledger: &Ledger, out: &mut Vec<u8>) {
+        let goes_on = self.next_seq;
+        self.section(next, at, out);
+        self.keyframe(next, at, ledger, out);
+        // Who reads on must find the numbers as they were.
+        self.next_seq = goes_on;
+    }
+
+    /// What somebody who comes late must be told before the bytes that follow: a section that
+    /// brings a new model to the present, which is `at`, and what those bytes refer to. They
+    /// themselves stay as they are, for all others. In pieces of whole blocks.
+    pub fn beginning(&self, next: u64, at: Stamp, ledger: &Ledger, emit: &mut dyn FnMut(Vec<u8>)) {
+        let mut aside = Encoder {
+            mads_of: self.mads_of.clone(),
+            options: self.options.clone(),
+            table: Table::default(),
+            open: false,
+            ..*self
+        };
+        ledger.keyframe(next, &mut |events| {
+            let mut bytes = Vec::new();
+            aside.encode(events, &mut bytes);
+            emit(bytes);
+        });
+        if !self.open {
+            // A section follows anyway.
+            return;
+        }
+        let mut bytes = Vec::new();
+        if !aside.open {
+            aside.section(next, at, &mut bytes);
+        }
+        // From here on numbers, generation and table are those of the bytes that follow.
+        let section = Body::Section(self.section_frame(self.next_seq));
+        self.json(
+            &mut bytes,
+            EVENTS,
+            at,
+            None,
+            section,
+            PacketOptions::default(),
+        );
+        for entries in self.table.all().chunks(CHUNK) {
+            let told = Body::Targets(Targets {
+                session: self.session.unwrap_or(0),
+                entries: entries.to_vec(),
+            });
+            self.json(&mut bytes, EVENTS, at, None, told, PacketOptions::default());
+        }
+        emit(bytes);
     }
 
     /// Wall time of a moment, as packets have it.
@@ -284,11 +371,9 @@ impl Encoder {
             }
             what => {
                 let mut options = PacketOptions::default();
-                match what {
-                    What::LocalPort(port) => self.own = Own::of(port),
-                    What::SweepBegan(sweep) => self.generation = sweep.generation,
-                    What::Dropped { count } => options.dropped = Some(*count),
-                    _ => {}
+                self.learn(what);
+                if let What::Dropped { count } = what {
+                    options.dropped = Some(*count);
                 }
                 let Some(mut body) = Body::of(what) else {
                     return;

@@ -85,6 +85,7 @@ pub struct Ledger {
     agents: BTreeMap<Agent, Event>,
     local: Option<Event>,
     gone: Option<Event>,
+    stopped: Option<Event>,
     pace: Option<Event>,
     back_offs: BTreeMap<NodeId, Event>,
     sweeps: BTreeMap<SweepKind, (Event, Option<Event>)>,
@@ -210,6 +211,8 @@ impl Ledger {
                 self.pending.insert(sent.mad.tid_low(), pending);
             }
             What::Received(received) => self.answered(event, &received.mad),
+            // The answer to an overdue one still counts.
+            What::TimedOut(t) if t.how == crate::event::HowLate::Overdue => {}
             What::TimedOut(t) => {
                 self.pending.remove(&t.tid);
             }
@@ -228,6 +231,7 @@ impl Ledger {
             What::LocalPort(_) => self.local = Some(event.clone()),
             What::DeviceGone { .. } => self.gone = Some(event.clone()),
             What::DeviceBack => self.gone = None,
+            What::RecordingStopped { .. } => self.stopped = Some(event.clone()),
             What::Pace(_) => self.pace = Some(event.clone()),
             What::BackOff(b) if b.failures == 0 => {
                 self.back_offs.remove(&b.node);
@@ -267,7 +271,11 @@ impl Ledger {
             .into_iter()
             .flatten()
             .chain(self.agents.values())
-            .chain([&self.local, &self.gone].into_iter().flatten())
+            .chain(
+                [&self.local, &self.gone, &self.stopped]
+                    .into_iter()
+                    .flatten(),
+            )
             .chain(self.sweeps.values().map(|(began, _)| began))
             .map(number)
             .collect();

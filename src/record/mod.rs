@@ -11,6 +11,7 @@
 //! This room must never lose what it was given without saying so.
 
 mod anonymize;
+mod audience;
 mod block;
 mod encode;
 mod file;
@@ -20,11 +21,13 @@ mod reader;
 pub mod replay;
 mod seek;
 mod sink;
+mod take;
 mod wire;
 mod writer;
 mod zst;
 
 pub use anonymize::Anonymizer;
+pub use audience::{Audience, Bytes};
 pub use encode::{Encoder, Options};
 pub use file::{Existing, OpenError};
 pub use ledger::Ledger;
@@ -32,5 +35,7 @@ pub use reader::{Problem, Problems, Reader, Stats};
 pub use seek::{SeekPoint, Seeker};
 pub use sink::Limits;
 pub use wire::FORMAT;
-pub use writer::{Destination, Handle, Progress, start, start_limited};
+pub use writer::{
+    Destination, Handle, Outputs, Progress, Wanted, start, start_limited, start_outputs,
+};
 pub use zst::IndexMark;

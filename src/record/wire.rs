@@ -77,6 +77,9 @@ pub enum Body {
     Act {
         text: String,
     },
+    RecordingStopped {
+        why: String,
+    },
     Dropped {
         count: u64,
     },
@@ -246,6 +249,9 @@ impl Body {
             What::Act { text } => Body::Act {
                 text: text.to_string(),
             },
+            What::RecordingStopped { why } => Body::RecordingStopped {
+                why: why.to_string(),
+            },
             What::Dropped { count } => Body::Dropped { count: *count },
             What::Note {
                 severity,
@@ -291,6 +297,7 @@ impl Body {
             Body::Settings(v) => What::Settings(v),
             Body::Mark { text } => What::Mark { text: text.into() },
             Body::Act { text } => What::Act { text: text.into() },
+            Body::RecordingStopped { why } => What::RecordingStopped { why: why.into() },
             Body::Dropped { count } => What::Dropped { count },
             Body::Note(v) => What::Note {
                 severity: v.severity,

@@ -1,37 +1,34 @@
-//! The thread that writes a recording.
+//! The encoder's thread: events become bytes once, for a recording and for all who watch.
 //!
 //! It alone waits for the disk. Whoever feeds it may find its queue full and leave batches out:
-//! the gap in their numbers is written into the file, as an event and as the packet's
+//! the gap in their numbers is written into the bytes, as an event and as the packet's
 //! epb_dropcount. It never stops the monitor: what goes wrong with the file is told through the
-//! [`Handle`], and the file stays sound.
+//! [`Handle`] and to whoever asked for it, the file stays sound, and viewers go on.
 
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, RecvTimeoutError};
+use crossbeam_channel::{Receiver, Sender, bounded, never, select};
 
+use super::audience::{Audience, Bytes};
 use super::encode::{Encoder, Options};
 use super::file::{Existing, OpenError};
 use super::ledger::Ledger;
 use super::sink::{Files, Limits, PipeSink, Sink};
-use super::zst::{Entry, IndexMark, Packer};
-use crate::event::{Event, Severity, SharedBatch, What};
-use crate::port::Stamp;
+use super::take::{Stop, Take};
+use super::zst::Packer;
+use crate::event::{Event, SharedBatch, What};
 
-/// How much a crash may cost.
-const SYNC: Duration = Duration::from_secs(1);
-/// How long a reader of a pipe waits for what happened.
-const FLUSH: Duration = Duration::from_millis(100);
-/// Bytes that are written at once.
-const WRITE: usize = 256 << 10;
-/// Bytes that are compressed at once, if they come within a second.
-const PACK: usize = 4 << 20;
+/// How often the end of a thread that takes its time is looked for.
+const LOOK: Duration = Duration::from_millis(5);
+/// How long the disk may take for what came before it was told to end.
+const LAST: Duration = Duration::from_secs(1);
 
 /// Where a recording goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,6 +50,37 @@ impl Destination {
     }
 }
 
+/// A recording that is wanted.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// Where it goes; compressed if the name ends in `.zst`.
+    pub to: Destination,
+    /// What to do with a file that is there.
+    pub existing: Existing,
+    /// How large it may grow; standard output has no limit.
+    pub limits: Limits,
+}
+
+/// Who gets the encoder's bytes.
+#[derive(Default)]
+pub struct Outputs {
+    /// A recording.
+    pub recording: Option<Wanted>,
+    /// Viewers.
+    pub audience: Option<Box<dyn Audience>>,
+    /// Is told, in one sentence and at once, why a recording stopped early. It must not wait.
+    pub alarm: Option<Box<dyn FnMut(&str) + Send>>,
+}
+
+impl std::fmt::Debug for Outputs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Outputs")
+            .field("recording", &self.recording)
+            .field("audience", &self.audience.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
 /// What became of a recording so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
@@ -68,6 +96,8 @@ pub struct Progress {
     pub trimmed: u64,
     /// Recording goes on.
     pub running: bool,
+    /// It ended since it is as large as it may be.
+    pub full: bool,
     /// Why it stopped early, in one sentence. A reader of standard output that went away is no
     /// error.
     pub error: Option<String>,
@@ -81,21 +111,29 @@ struct Shared {
     dropped: AtomicU64,
     trimmed: u64,
     stopped: AtomicBool,
+    full: AtomicBool,
     error: Mutex<Option<String>>,
 }
 
-/// A recording in progress. It ends when the senders of its batches are gone.
+impl Shared {
+    fn error(&self) -> MutexGuard<'_, Option<String>> {
+        self.error.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// An encoder at work. It ends when the senders of its batches are gone.
 #[derive(Debug)]
 pub struct Handle {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
+    /// Closing it ends the encoder although somebody could still send.
+    stop: Option<Sender<()>>,
 }
 
 impl Handle {
     /// How it is going.
     pub fn progress(&self) -> Progress {
         let s = &self.shared;
-        let error = s.error.lock().unwrap_or_else(PoisonError::into_inner);
         Progress {
             bytes: s.bytes.load(Ordering::Relaxed),
             events: s.events.load(Ordering::Relaxed),
@@ -103,22 +141,41 @@ impl Handle {
             dropped: s.dropped.load(Ordering::Relaxed),
             trimmed: s.trimmed,
             running: !s.stopped.load(Ordering::Acquire),
-            error: error.clone(),
+            full: s.full.load(Ordering::Relaxed),
+            error: s.error().clone(),
         }
     }
 
     /// Waits until everything is written; the senders must be gone.
     pub fn finish(mut self) -> Progress {
-        let failed = self.thread.take().is_some_and(|t| t.join().is_err());
-        if failed {
-            let mut error = self
-                .shared
-                .error
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
+        self.join();
+        self.progress()
+    }
+
+    /// Waits until everything is written, but for no longer than `patience` until the senders
+    /// are gone, and a second for what came by then: an engine may hang, and so may a disk.
+    pub fn finish_within(mut self, patience: Duration) -> Progress {
+        let mut until = Instant::now() + patience;
+        while self.thread.as_ref().is_some_and(|t| !t.is_finished()) {
+            if Instant::now() >= until {
+                if self.stop.take().is_none() {
+                    let why = "the disk does not answer: the recording's end may be missing";
+                    self.shared.error().get_or_insert_with(|| why.to_owned());
+                    return self.progress();
+                }
+                until = Instant::now() + LAST;
+            }
+            std::thread::sleep(LOOK);
+        }
+        self.join();
+        self.progress()
+    }
+
+    fn join(&mut self) {
+        if self.thread.take().is_some_and(|t| t.join().is_err()) {
+            let mut error = self.shared.error();
             error.get_or_insert_with(|| "the recording thread failed".to_owned());
         }
-        self.progress()
     }
 }
 
@@ -147,321 +204,268 @@ pub fn start_limited(
     limits: Limits,
     batches: Receiver<SharedBatch>,
 ) -> Result<Handle, OpenError> {
+    let wanted = Wanted {
+        to: destination.clone(),
+        existing,
+        limits,
+    };
+    let outputs = Outputs {
+        recording: Some(wanted),
+        ..Outputs::default()
+    };
+    start_outputs(outputs, options, batches)
+}
+
+/// Begins to encode what comes through `batches`, for all of `outputs`.
+///
+/// # Errors
+/// As [`start`].
+pub fn start_outputs(
+    outputs: Outputs,
+    options: Options,
+    batches: Receiver<SharedBatch>,
+) -> Result<Handle, OpenError> {
+    let Outputs {
+        recording,
+        audience,
+        alarm,
+    } = outputs;
+    let (take, trimmed) = match recording {
+        Some(wanted) => {
+            let (take, trimmed) = open(&wanted)?;
+            (Some(take), trimmed)
+        }
+        None => (None, 0),
+    };
+    spawn(take, trimmed, audience, alarm, options, batches).map_err(|error| OpenError::Io {
+        path: PathBuf::from("the recording thread"),
+        error,
+    })
+}
+
+fn open(wanted: &Wanted) -> Result<(Take, u64), OpenError> {
     let failed = |path: &Path| {
         let path = path.to_owned();
         move |error| OpenError::Io { path, error }
     };
-    let thread = Path::new("the recording thread");
-    match destination {
+    match &wanted.to {
         Destination::File(path) => {
             let compressed = path.extension().is_some_and(|e| e == "zst");
-            let mut files = Files::new(path, existing, compressed, limits);
+            let mut files = Files::new(path, wanted.existing, compressed, wanted.limits);
             let (sink, trimmed) = files.next()?;
-            let packer = compressed
-                .then(Packer::new)
-                .transpose()
-                .map_err(failed(path))?;
-            start_sink(
-                Box::new(sink),
-                trimmed,
-                options,
-                packer,
-                Some(files),
-                batches,
-            )
+            let packer = compressed.then(Packer::new).transpose();
+            let packer = packer.map_err(failed(path))?;
+            Ok((Take::new(Box::new(sink), packer, Some(files)), trimmed))
         }
         Destination::Stdout => {
             // A descriptor of its own: the standard library's handle flushes at every line.
             let fd = io::stdout().as_fd().try_clone_to_owned();
             let fd = fd.map_err(failed(Path::new("standard output")))?;
-            let sink = Box::new(PipeSink(File::from(fd)));
-            start_sink(sink, 0, options, None, None, batches)
+            let sink: Box<dyn Sink> = Box::new(PipeSink(File::from(fd)));
+            Ok((Take::new(sink, None, None), 0))
         }
     }
-    .map_err(failed(thread))
 }
 
-fn start_sink(
-    sink: Box<dyn Sink>,
+fn spawn(
+    take: Option<Take>,
     trimmed: u64,
+    audience: Option<Box<dyn Audience>>,
+    alarm: Option<Box<dyn FnMut(&str) + Send>>,
     options: Options,
-    packer: Option<Packer>,
-    files: Option<Files>,
     batches: Receiver<SharedBatch>,
 ) -> io::Result<Handle> {
     let shared = Arc::new(Shared {
         trimmed,
         ..Shared::default()
     });
-    let writer = Writer {
+    let (stop, stopped) = bounded(0);
+    let stream = Stream {
         encoder: Encoder::new(options),
         ledger: Ledger::new(),
-        keyframes: Due::default(),
-        sink,
-        packer,
-        files,
-        pending: Vec::with_capacity(2 * WRITE),
-        frame: Entry::default(),
         expected: None,
+        take,
+        audience,
+        alarm,
         shared: Arc::clone(&shared),
     };
     let thread = std::thread::Builder::new()
-        .name("recorder".to_owned())
-        .spawn(move || writer.run(&batches))?;
+        .name("encoder".to_owned())
+        .spawn(move || stream.run(&batches, &stopped))?;
     Ok(Handle {
         shared,
         thread: Some(thread),
+        stop: Some(stop),
     })
 }
 
-/// When a keyframe is due: after so many events or so long, but never so often that keyframes
-/// are more than a fifth of the recording.
-#[derive(Debug, Default)]
-struct Due {
-    events: u64,
-    since: Option<Stamp>,
-    bytes: u64,
-    last_size: u64,
-    /// Something was lost.
-    wanted: bool,
-}
-
-impl Due {
-    const EVENTS: u64 = 500_000;
-    const TIME: Duration = Duration::from_secs(300);
-    const TIMES_ITS_SIZE: u64 = 4;
-
-    fn is_due(&self, at: Stamp) -> bool {
-        let long = self.since.is_some_and(|s| at.since(s) >= Due::TIME);
-        (long || self.wanted || self.events >= Due::EVENTS)
-            && self.bytes >= Due::TIMES_ITS_SIZE * self.last_size
-    }
-}
-
-struct Writer {
+/// One session on its way into bytes.
+struct Stream {
     encoder: Encoder,
     ledger: Ledger,
-    keyframes: Due,
-    sink: Box<dyn Sink>,
-    packer: Option<Packer>,
-    files: Option<Files>,
-    pending: Vec<u8>,
-    /// What `pending` holds.
-    frame: Entry,
+    /// Number of the next event, unless some are lost.
     expected: Option<u64>,
+    take: Option<Take>,
+    audience: Option<Box<dyn Audience>>,
+    alarm: Option<Box<dyn FnMut(&str) + Send>>,
     shared: Arc<Shared>,
 }
 
-impl Writer {
-    fn run(mut self, batches: &Receiver<SharedBatch>) {
-        if let Err(e) = self.record(batches) {
-            self.stop(&e);
-            self.shared.stopped.store(true, Ordering::Release);
+impl Stream {
+    fn run(mut self, batches: &Receiver<SharedBatch>, stopped: &Receiver<()>) {
+        while self.take.is_some() || self.audience.is_some() {
+            let due = self.take.as_ref().map(Take::due);
+            let timeout = due.map_or_else(never, crossbeam_channel::at);
+            let batch = select! {
+                recv(batches) -> batch => match batch {
+                    Ok(batch) => Some(batch),
+                    Err(_) => break,
+                },
+                recv(stopped) -> _ => {
+                    // What came until now is still taken.
+                    for batch in batches.try_iter() {
+                        self.batch(&batch.events);
+                    }
+                    break;
+                }
+                recv(timeout) -> _ => None,
+            };
+            if let Some(batch) = batch {
+                self.batch(&batch.events);
+            }
+            self.with_take(|take, _, _| take.flush_if_due());
+        }
+        self.with_take(|take, _, _| take.finish());
+        if let Some(audience) = &mut self.audience {
+            audience.end();
+        }
+        self.shared.stopped.store(true, Ordering::Release);
+        if self.take.is_none() && self.audience.is_none() {
             // Whoever sends must not find a closed door.
             while batches.recv().is_ok() {}
         }
-        self.shared.stopped.store(true, Ordering::Release);
     }
 
-    fn record(&mut self, batches: &Receiver<SharedBatch>) -> io::Result<()> {
-        let flush_every = if self.sink.is_live() { FLUSH } else { SYNC };
-        let most = if self.packer.is_some() { PACK } else { WRITE };
-        let mut flush_at = Instant::now() + flush_every;
-        loop {
-            match batches.recv_deadline(flush_at) {
-                Ok(batch) => self.take(&batch.events)?,
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => {
-                    self.flush()?;
-                    return self.sink.sync();
+    /// Does something with the recording, if there is one; an error ends it.
+    fn with_take(
+        &mut self,
+        act: impl FnOnce(&mut Take, &mut Encoder, &Ledger) -> Result<(), Stop>,
+    ) {
+        let Some(mut take) = self.take.take() else {
+            return;
+        };
+        let done = act(&mut take, &mut self.encoder, &self.ledger);
+        let s = &self.shared;
+        let (events, mads) = take.written();
+        s.bytes.store(take.bytes(), Ordering::Relaxed);
+        s.events.store(events, Ordering::Relaxed);
+        s.mads.store(mads, Ordering::Relaxed);
+        let stop = match done {
+            Ok(()) => {
+                self.take = Some(take);
+                return;
+            }
+            Err(stop) => stop,
+        };
+        match stop {
+            Stop::ReaderGone => {}
+            Stop::Full => s.full.store(true, Ordering::Relaxed),
+            Stop::Failed(text) => {
+                *s.error() = Some(text.clone());
+                if let Some(alarm) = &mut self.alarm {
+                    alarm(&text);
                 }
             }
-            if self.pending.len() >= most {
-                self.flush()?;
+        }
+        s.stopped.store(true, Ordering::Release);
+    }
+
+    fn batch(&mut self, events: &[Event]) {
+        let Some((first, last)) = events.first().zip(events.last()) else {
+            return;
+        };
+        let gap = self.expected.map_or(0, |e| first.seq.saturating_sub(e));
+        match first.what {
+            // Whoever feeds us counted them.
+            What::Dropped { count } => self.lost(count),
+            _ if gap > 0 => {
+                let lost = Event {
+                    seq: first.seq,
+                    at: first.at,
+                    what: What::Dropped { count: gap },
+                };
+                self.lost(gap);
+                self.events(std::slice::from_ref(&lost));
             }
-            let now = Instant::now();
-            if now >= flush_at {
-                self.flush()?;
-                self.sink.sync()?;
-                // A sync that took long does not make the next one come sooner.
-                flush_at = Instant::now() + flush_every;
-            }
+            _ => {}
+        }
+        self.events(events);
+        self.expected = Some(match last.what {
+            // It has the number of the event that comes next.
+            What::Dropped { .. } => last.seq,
+            _ => last.seq.wrapping_add(1),
+        });
+    }
+
+    fn lost(&mut self, count: u64) {
+        self.shared.dropped.fetch_add(count, Ordering::Relaxed);
+        if let Some(take) = &mut self.take {
+            take.want_keyframe();
         }
     }
 
-    fn take(&mut self, events: &[Event]) -> io::Result<()> {
+    /// Encodes events, once, for whoever is there.
+    fn events(&mut self, events: &[Event]) {
         let Some((first, last)) = events.first().zip(events.last()) else {
-            return Ok(());
+            return;
         };
-        let gap = self.expected.map_or(0, |e| first.seq.saturating_sub(e));
-        if gap != 0 {
-            // The last one lost lends its number.
-            let lost = Event {
-                seq: first.seq - 1,
-                at: first.at,
-                what: What::Dropped { count: gap },
+        self.with_take(|take, encoder, ledger| take.prepare(encoder, ledger, first));
+        if let Some(audience) = &mut self.audience
+            && audience.wants_beginning()
+        {
+            let mut pieces: Vec<Bytes> = Vec::new();
+            let mut emit = |bytes: Vec<u8>| {
+                if !bytes.is_empty() {
+                    pieces.push(bytes.into());
+                }
             };
-            self.encode(std::slice::from_ref(&lost));
-            self.shared.dropped.fetch_add(gap, Ordering::Relaxed);
+            self.encoder
+                .beginning(first.seq, first.at, &self.ledger, &mut emit);
+            audience.begin(&pieces, first.seq);
         }
-        // A pipe's reader begins at the beginning.
-        let full = self.is_full();
-        self.keyframes.wanted |= gap != 0 && self.files.is_some();
-        if full || self.keyframes.is_due(first.at) {
-            self.flush()?;
-            if full {
-                self.next_file()?;
+        let viewers = self.audience.as_mut().filter(|a| !a.is_empty());
+        let count = events.len() as u64;
+        match (&mut self.take, viewers) {
+            (Some(take), viewers) => {
+                let bytes = take.encode(&mut self.encoder, events);
+                if let Some(audience) = viewers {
+                    audience.publish(&bytes.into(), count);
+                }
             }
-            self.keyframe(first);
+            (None, Some(audience)) => {
+                let mut bytes = Vec::new();
+                self.encoder.encode(events, &mut bytes);
+                audience.publish(&bytes.into(), count);
+            }
+            (None, None) => self.encoder.skip(events),
         }
-        self.encode(events);
-        if self.files.is_some() {
+        let is_repeated = self.take.as_ref().is_some_and(Take::has_keyframes);
+        if is_repeated || self.audience.is_some() {
             for event in events {
                 self.ledger.observe(event);
             }
         }
-        self.expected = Some(last.seq.wrapping_add(1));
-        Ok(())
-    }
-
-    fn encode(&mut self, events: &[Event]) {
-        let before = self.pending.len();
-        self.encoder.encode(events, &mut self.pending);
-        self.keyframes.bytes += (self.pending.len() - before) as u64;
-        self.keyframes.events += events.len() as u64;
-        for event in events {
-            let wall = self.encoder.wall(event.at);
-            self.keyframes.since.get_or_insert(event.at);
-            if self.frame.from == 0 {
-                self.frame.from = wall;
-            }
-            self.frame.to = self.frame.to.max(wall);
-            if let Some(kind) = mark(&event.what) {
-                self.frame.marks.push(IndexMark {
-                    wall,
-                    kind: kind.to_owned(),
-                });
-            }
+        if let Some(audience) = &mut self.audience {
+            audience.pass(last.at);
         }
     }
-
-    /// A keyframe, at the beginning of a frame.
-    fn keyframe(&mut self, next: &Event) {
-        let (seq, at) = (next.seq, next.at);
-        if self.ledger.is_empty() {
-            self.keyframes = Due {
-                since: Some(at),
-                ..Due::default()
-            };
-            return;
-        }
-        self.encoder
-            .keyframe(seq, at, &self.ledger, &mut self.pending);
-        self.frame.key = true;
-        self.frame.from = self.encoder.wall(at);
-        self.keyframes = Due {
-            since: Some(at),
-            last_size: self.pending.len() as u64,
-            ..Due::default()
-        };
-    }
-
-    fn is_full(&self) -> bool {
-        let limit = self.files.as_ref().and_then(|f| f.limits.max_size);
-        // Compressed, what waits hardly counts.
-        let waits = if self.packer.is_some() {
-            self.pending.len() / 16
-        } else {
-            self.pending.len()
-        };
-        limit.is_some_and(|limit| self.sink.len() + waits as u64 >= limit)
-    }
-
-    fn next_file(&mut self) -> io::Result<()> {
-        self.sink.sync()?;
-        let Some(files) = &mut self.files else {
-            return Ok(());
-        };
-        if files.limits.keep.is_none() {
-            return Err(io::Error::other("the file reached the size it may have"));
-        }
-        let (sink, _) = files.next().map_err(io::Error::other)?;
-        self.sink = Box::new(sink);
-        self.encoder.begin_section();
-        if let Some(packer) = &mut self.packer {
-            packer.restart();
-        }
-        Ok(())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        if self.pending.is_empty() {
-            return Ok(());
-        }
-        let frame = std::mem::take(&mut self.frame);
-        let written = match &mut self.packer {
-            Some(packer) => {
-                let mut packed = Vec::new();
-                packer.pack(&self.pending, frame, &mut packed)?;
-                self.sink.write(&packed)?;
-                packed.len()
-            }
-            None => {
-                self.sink.write(&self.pending)?;
-                self.pending.len()
-            }
-        };
-        let s = &self.shared;
-        s.bytes.fetch_add(written as u64, Ordering::Relaxed);
-        s.events.store(self.encoder.events(), Ordering::Relaxed);
-        s.mads.store(self.encoder.mads(), Ordering::Relaxed);
-        self.pending.clear();
-        Ok(())
-    }
-
-    fn stop(&self, error: &io::Error) {
-        if error.kind() == io::ErrorKind::BrokenPipe && self.sink.is_live() {
-            return;
-        }
-        let why = match error.kind() {
-            io::ErrorKind::StorageFull => "disk full (ENOSPC)".to_owned(),
-            io::ErrorKind::QuotaExceeded => "disk quota exceeded (EDQUOT)".to_owned(),
-            io::ErrorKind::FileTooLarge => "the file may not grow further (EFBIG)".to_owned(),
-            _ => error.to_string(),
-        };
-        let lost = self.pending.len();
-        let text = format!("recording stopped: {why}; the last {lost} bytes were not written");
-        *self
-            .shared
-            .error
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = Some(text);
-    }
-}
-
-/// Events that a timeline marks.
-fn mark(what: &What) -> Option<&'static str> {
-    Some(match what {
-        What::Mark { .. } => "mark",
-        What::Act { .. } => "act",
-        What::DeviceGone { .. } => "device gone",
-        What::DeviceBack => "device back",
-        What::Dropped { .. } => "dropped",
-        What::ClockStep { .. } => "clock step",
-        What::Closed { .. } => "closed",
-        What::Note { severity, .. } => match severity {
-            Severity::Info => return None,
-            Severity::Warning => "warning",
-            Severity::Critical => "critical",
-        },
-        _ => return None,
-    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::event::Batch;
+    use crate::port::Stamp;
     use crate::record::Reader;
     use crossbeam_channel::unbounded;
     use std::io::Write;
@@ -523,7 +527,8 @@ mod tests {
             tx.send(batch).unwrap();
         }
         drop(tx);
-        let handle = start_sink(Box::new(sink), 0, Options::default(), None, None, rx).unwrap();
+        let take = Take::new(Box::new(sink), None, None);
+        let handle = spawn(Some(take), 0, None, None, Options::default(), rx).unwrap();
         let progress = handle.finish();
         let data = data.lock().unwrap().clone();
         (progress, data)
@@ -537,7 +542,8 @@ mod tests {
         assert_eq!((progress.dropped, progress.error), (5, None));
         let back: Vec<Event> = Reader::new(&bytes[..]).collect();
         let seqs: Vec<u64> = back.iter().map(|e| e.seq).collect();
-        assert_eq!(seqs, [5, 6, 7, 8, 9, 14, 15, 16]);
+        // It has the number of the one that comes next.
+        assert_eq!(seqs, [5, 6, 7, 8, 9, 15, 15, 16]);
         assert_eq!(back[5].what, What::Dropped { count: 5 });
         // The packet's epb_dropcount: option 4, 8 bytes, 5 (pcapng specification, 4.3).
         let option = [4, 0, 8, 0, 5, 0, 0, 0, 0, 0, 0, 0];

@@ -32,8 +32,24 @@ const MAX_TEXT: u32 = 1 << 20;
 pub struct IndexMark {
     /// Nanoseconds since the Unix epoch.
     pub wall: u64,
-    /// What kind of event it was.
+    /// What kind it is: `event`, `alert` or `bookmark`.
     pub kind: String,
+    /// In words. Part of it may come from the fabric.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub text: String,
+}
+
+impl IndexMark {
+    /// The most characters of its text.
+    pub(super) const TEXT: usize = 80;
+
+    fn rank(&self) -> u8 {
+        match self.kind.as_str() {
+            "bookmark" => 2,
+            "alert" => 1,
+            _ => 0,
+        }
+    }
 }
 
 /// What one frame holds.
@@ -56,6 +72,21 @@ pub struct Entry {
     /// Length of the skippable frame itself, in lists of groups.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub index: u32,
+}
+
+impl Entry {
+    /// The most marks of a frame: a list of [`GROUP`] frames must stay below [`MAX_TEXT`].
+    const MARKS: usize = 32;
+
+    /// Adds a mark; where there are too many, the least grave ones go.
+    pub fn mark(&mut self, mark: IndexMark) {
+        if self.marks.len() >= Entry::MARKS {
+            let least = self.marks.iter().position(|m| m.rank() < mark.rank());
+            let Some(least) = least else { return };
+            self.marks.remove(least);
+        }
+        self.marks.push(mark);
+    }
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref)] // serde wants a reference

@@ -274,7 +274,7 @@ bindings! {
         "path from": "a path begins at this port: press t on the other end to see it";
     PathTo "t" [ch('t')] PANE | DETAIL, ALWAYS, None,
         "path to": "a path leads to this port: the way by the forwarding tables, hop by hop";
-    PathBits "l" [ch('l')] PAGE, ALWAYS, Some(7),
+    PathBits "l" [ch('l')] PAGE, ALWAYS, None,
         "next LID": "on a path: the next of the LIDs that its end has (LMC)";
     Uses "u" [ch('u')] PANE | DETAIL, ALWAYS, None,
         "who uses it": "the destinations that are reached by this port";

@@ -10,11 +10,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::caster;
+use crate::event::{Event, What};
 use crate::port::Stamp;
-
-/// Bytes of whole pcapng blocks, shared by all who wait for them.
-pub type Bytes = Arc<[u8]>;
+use crate::record::{Bytes, Encoder, Options};
 
 /// How much is kept for a viewer, and how often it may begin anew.
 #[derive(Clone, Copy, Debug)]
@@ -178,7 +176,7 @@ impl Hub {
             }
             if viewer.lost > 0 {
                 viewer.queue.push_back(Chunk {
-                    bytes: caster::gap(viewer.lost, next, now),
+                    bytes: gap(viewer.lost, next, now),
                     events: viewer.lost,
                     live: false,
                 });
@@ -231,6 +229,20 @@ impl Hub {
     }
 }
 
+/// A section that says how many events are missing before event `next`.
+fn gap(count: u64, next: u64, at: Stamp) -> Bytes {
+    let lost = Event {
+        // The one that comes has this number too: the difference to the last one seen is then
+        // exactly what is missing.
+        seq: next,
+        at,
+        what: What::Dropped { count },
+    };
+    let mut bytes = Vec::new();
+    Encoder::new(Options::default()).encode(&[lost], &mut bytes);
+    Arc::from(bytes)
+}
+
 impl Viewer {
     fn fall(&mut self, now: Stamp, since: Stamp) {
         if now.since(since) > CALM {
@@ -246,7 +258,6 @@ impl Viewer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::What;
     use crate::record::Reader;
     use proptest::prelude::*;
 

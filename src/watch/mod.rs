@@ -1,7 +1,8 @@
 //! Watching: the recording's own bytes on a Unix socket, for any number of viewers.
 //!
-//! A collector's [`Server`] listens, its [`Caster`] encodes the session once; each viewer gets
-//! a hello, a keyframe and what follows. A [`Viewer`] reads them back into events, from a
+//! A collector's [`Server`] listens; its [`Publisher`] is the audience of the one encoder, whose
+//! bytes also go to the file. Each viewer gets a hello, a beginning that brings it to the
+//! present, and what follows. A [`Viewer`] reads them back into events, from a
 //! socket or a pipe; [`stream`] only copies them, for a viewer on another host.
 //!
 //! This room must never accept anything from a viewer but a hello: there is no command to send,
@@ -12,7 +13,6 @@
 //! [`MAX_LINE`] bytes. Then comes pcapng until either side closes. Whatever else a viewer sends
 //! closes its connection.
 
-mod caster;
 mod hub;
 mod server;
 mod socket;
@@ -23,7 +23,6 @@ mod viewer;
 use std::io;
 use std::path::PathBuf;
 
-pub use caster::Caster;
 pub use hub::Bounds;
 pub use server::{Config, Limits, Publisher, Server};
 pub use socket::{default_path, find};

@@ -14,10 +14,11 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::hub::{Bounds, Bytes, Hub, Next};
+use super::hub::{Bounds, Hub, Next};
 use super::socket::{self, Bound};
 use super::{Hello, MAX_LINE, PROTOCOL, VERSION, WatchError};
 use crate::port::Stamp;
+use crate::record::{Audience, Bytes};
 
 /// What peers may cost.
 #[derive(Clone, Copy, Debug)]
@@ -114,34 +115,34 @@ impl Publisher {
     pub fn viewers(&self) -> usize {
         self.0.lock().hub.len()
     }
+}
 
-    /// Whether somebody waits for a keyframe.
-    pub fn wants_keyframe(&self) -> bool {
+impl Audience for Publisher {
+    fn is_empty(&self) -> bool {
+        self.viewers() == 0
+    }
+
+    fn wants_beginning(&self) -> bool {
         self.0.lock().hub.wants_keyframe()
     }
 
-    /// A keyframe: whole blocks in pieces, of which the first begins a section. The next live
-    /// bytes must begin a section too, and event `next` is their first.
-    pub fn keyframe(&self, pieces: &[Bytes], next: u64) {
+    fn begin(&mut self, pieces: &[Bytes], next: u64) {
         let mut queues = self.0.lock();
         queues.hub.keyframe(pieces, next);
         queues.wake_all();
     }
 
-    /// The live stream's next bytes: whole blocks, with so many events.
-    pub fn publish(&self, bytes: &Bytes, events: u64) {
+    fn publish(&mut self, bytes: &Bytes, events: u64) {
         let mut queues = self.0.lock();
         queues.hub.publish(bytes, events);
         queues.wake_all();
     }
 
-    /// The newest event is of this time.
-    pub fn pass(&self, at: Stamp) {
+    fn pass(&mut self, at: Stamp) {
         self.0.lock().hub.pass(at);
     }
 
-    /// Nothing more comes.
-    pub fn end(&self) {
+    fn end(&mut self) {
         let mut queues = self.0.lock();
         queues.hub.end();
         queues.wake_all();

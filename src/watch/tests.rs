@@ -6,19 +6,20 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crossbeam_channel::Receiver;
+use crossbeam_channel::{Receiver, Sender, unbounded};
 
 use super::*;
-use crate::event::{Batch, Event, Opened, Settings, What};
+use crate::event::{Batch, Event, Opened, Settings, SharedBatch, What};
 use crate::port::{Source, Stamp};
 use crate::record::replay::Feed;
-use crate::record::{Options, Reader};
+use crate::record::{Handle, Options, Outputs, Reader, start_outputs};
 
 struct House {
     _dir: tempfile::TempDir,
     path: PathBuf,
     server: Server,
-    caster: Caster,
+    encoder: Handle,
+    events: Sender<SharedBatch>,
     next: u64,
 }
 
@@ -35,12 +36,18 @@ impl House {
             ..Config::new(path.clone(), "collector-host")
         })
         .unwrap();
-        let caster = Caster::new(server.publisher(), Options::default());
+        let (events, batches) = unbounded();
+        let outputs = Outputs {
+            audience: Some(Box::new(server.publisher())),
+            ..Outputs::default()
+        };
+        let encoder = start_outputs(outputs, Options::default(), batches).unwrap();
         let mut house = House {
             _dir: dir,
             path,
             server,
-            caster,
+            encoder,
+            events,
             next: 0,
         };
         house.cast(What::Opened(Box::new(Opened {
@@ -62,9 +69,18 @@ impl House {
             what,
         };
         self.next += 1;
-        self.caster.cast(&Batch {
-            events: vec![event],
-        });
+        let events = vec![event];
+        self.events
+            .send(std::sync::Arc::new(Batch { events }))
+            .unwrap();
+    }
+
+    /// Lets the encoder end, and then the server. Gives back what another house needs.
+    fn stop(self) -> (tempfile::TempDir, PathBuf) {
+        drop(self.events);
+        self.encoder.finish();
+        self.server.stop();
+        (self._dir, self.path)
     }
 
     /// One event of some size.
@@ -197,20 +213,24 @@ fn a_stopped_viewer_slows_nobody_and_learns_what_it_lost() {
     }
     let last = house.next;
     // Now it reads again, in the background so that the collector can go on.
+    let heard = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let shared = std::sync::Arc::clone(&heard);
     let reading = std::thread::spawn(move || {
-        let mut bytes = Vec::new();
-        let _ = stopped.read_to_end(&mut bytes);
-        bytes
+        let mut chunk = vec![0; 1 << 16];
+        while let Ok(n @ 1..) = stopped.read(&mut chunk) {
+            shared.lock().unwrap().extend_from_slice(&chunk[..n]);
+        }
     });
-    // It asks for a keyframe once it has taken what was on its way.
+    // It is told of the gap once it has taken what was on its way.
     until("it catches up", || {
-        let asked = house.server.publisher().wants_keyframe();
         house.cast(What::Tick);
-        asked
+        let heard = heard.lock().unwrap();
+        Reader::new(&heard[..]).any(|e| matches!(e.what, What::Dropped { .. }))
     });
     let end = house.next;
-    house.server.stop();
-    let bytes = reading.join().unwrap();
+    house.stop();
+    reading.join().unwrap();
+    let bytes = heard.lock().unwrap().clone();
     let mut reader = Reader::new(&bytes[..]);
     let got: Vec<Event> = reader.by_ref().collect();
     assert_eq!(reader.problems().list(), &[]);
@@ -390,15 +410,12 @@ fn a_viewer_survives_a_restart_of_the_collector() {
     let house = House::new(Limits::default());
     let (viewer, fed) = house.watch();
     until("it watches", || house.server.viewers() == 1);
-    let House {
-        _dir, path, server, ..
-    } = house;
-    server.stop();
+    let (dir, path) = house.stop();
     assert!(!path.exists());
     until("it says so", || {
         matches!(viewer.status().state, State::Reconnecting { .. })
     });
-    let mut again = House::at(_dir, path, Limits::default());
+    let mut again = House::at(dir, path, Limits::default());
     until("it is back", || again.server.viewers() == 1);
     again.mark(1);
     // A new model begins before the new session's first event.
@@ -436,7 +453,7 @@ fn a_copied_stream_is_read_as_it_comes() {
     assert_eq!(events(&fed, 1).len(), 2);
     house.cast(What::Tick);
     assert_eq!(seqs(&events(&fed, 2)), [2]);
-    house.server.stop();
+    house.stop();
     copying.join().unwrap().unwrap();
     assert!(matches!(fed.recv().unwrap(), Feed::End { .. }));
     assert!(matches!(viewer.status().state, State::Ended { .. }));

@@ -249,6 +249,7 @@ pub fn what() -> impl Strategy<Value = What> {
                 attempt: class,
                 last,
                 waited_ns,
+                how: fabtop::event::HowLate::default(),
             })
         }),
         (any::<usize>(), text(), vec(any::<u8>(), 0..=64)).prop_map(|(len, why, head)| {

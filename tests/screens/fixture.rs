@@ -336,6 +336,7 @@ impl Fixture {
                 attribute: if i == 1 { 0x15 } else { 0x12 },
                 modifier: 1,
                 attempt: if i == 0 { 3 } else { 1 },
+                overdue: false,
                 age: Duration::from_millis(age),
             });
         }
@@ -452,6 +453,7 @@ impl Facts for Fixture {
             },
             smp_in_flight: (if known { 2 } else { 0 }, 8),
             gmp_in_flight: (if known { 14 } else { 0 }, 64),
+            overdue: 0,
             smp_rate: (if known { Num::Is(120.0) } else { Num::Unknown }, 5_000),
             gmp_rate: (
                 if known {
@@ -461,6 +463,7 @@ impl Facts for Fixture {
                 },
                 20_000,
             ),
+            unrecorded: None,
             dropped: self.dropped,
             malformed: self.malformed,
             refused: self.agents.iter().collect(),

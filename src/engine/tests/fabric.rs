@@ -20,6 +20,8 @@ pub enum Fate {
     Timeout,
     /// The port gives it back at once.
     Returned,
+    /// It is answered, this much later than usual.
+    Late(Duration),
     /// The answer has this status.
     Status(u16),
 }
@@ -65,7 +67,7 @@ pub struct Fabric {
     pub refused: Vec<Agent>,
     /// All that was sent.
     pub sent: Vec<(Stamp, Outgoing)>,
-    /// Requests that were not answered, given back or timed out yet, at most.
+    /// Requests on their way at most: not answered or given back yet, nor lost.
     pub most_in_flight: [usize; 2],
     in_flight: [usize; 2],
     pub refuse_send: Option<PortError>,
@@ -373,14 +375,18 @@ impl Fabric {
         };
         match (fate, at) {
             (Fate::Silence, _) => self.in_flight[lane] -= 1,
-            (Fate::Timeout, _) | (Fate::Answer | Fate::Status(_), None) => {
+            (Fate::Timeout, _) | (Fate::Answer | Fate::Late(_) | Fate::Status(_), None) => {
+                self.in_flight[lane] -= 1;
                 let late = now + Duration::from_millis(u64::from(out.timeout_ms));
-                self.push(late, Some(lane), unanswered);
+                self.push(late, None, unanswered);
             }
             (Fate::Returned, _) => self.push(soon, Some(lane), unanswered),
-            (Fate::Answer, Some(at)) => match self.answer(out, at) {
+            (Fate::Answer | Fate::Late(_), Some(at)) => match self.answer(out, at) {
                 Some(mad) => self.push(
-                    soon,
+                    match fate {
+                        Fate::Late(by) => soon + by,
+                        _ => soon,
+                    },
                     Some(lane),
                     Arrival::Mad {
                         addr: out.addr,

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::fabric::{Fate, star, tree};
 use super::*;
 use crate::command::Command;
-use crate::event::Budget;
+use crate::event::{Budget, Settings};
 use crate::mad::{Attribute, InformInfo, Method, MgmtClass};
 use crate::port::PortError;
 
@@ -166,6 +166,76 @@ fn quit_withdraws_the_subscription_and_then_nothing_leaves() {
     assert!(matches!(last.what, What::Closed { .. }));
     // In flight fell to nothing well before the longest wait.
     assert!(last.at < Stamp::from_millis(3_200));
+}
+
+/// When the end was asked for and when it came, of a fabric with a host that died meanwhile.
+fn end_with_a_dead_host(timeout_ms: u32, sa_is_silent: bool) -> (Bench, Duration) {
+    let settings = Settings {
+        timeout_ms,
+        ..Settings::default()
+    };
+    let mut bench = Bench::with(
+        tree(2, 4, 4),
+        Config {
+            settings,
+            ..Config::default()
+        },
+    );
+    bench.run_ms(3_000);
+    {
+        let mut fabric = bench.fabric.get();
+        fabric.nodes[9].dead = true;
+        fabric.dead_fate = Fate::Silence;
+        fabric.latency = Duration::from_millis(50);
+        if sa_is_silent {
+            fabric.script = Some(Box::new(|_, out| match out.mad.class() {
+                MgmtClass::SubnAdm => Fate::Silence,
+                _ => Fate::Answer,
+            }));
+        }
+    }
+    bench.engine.command(Command::ReadCounters);
+    bench.run_ms(3_200);
+    let asked = bench.engine.now();
+    bench.engine.command(Command::Quit);
+    bench.run_ms(200_000);
+    assert!(bench.engine.is_finished());
+    let took = bench.events.last().unwrap().at.since(asked);
+    (bench, took)
+}
+
+#[test]
+fn a_dead_host_does_not_hold_up_the_end() {
+    for timeout_ms in [1_000, 60_000] {
+        let (bench, took) = end_with_a_dead_host(timeout_ms, false);
+        let fabric = bench.fabric.get();
+        let (_, last) = fabric.sent.last().unwrap();
+        assert_eq!(
+            (last.mad.class(), last.mad.method()),
+            (MgmtClass::SubnAdm, Method::Set),
+            "the subscription was withdrawn"
+        );
+        assert!(took <= Duration::from_millis(250), "{timeout_ms}: {took:?}");
+        drop(fabric);
+    }
+}
+
+#[test]
+fn a_silent_sa_holds_up_the_end_for_a_second_at_most() {
+    let (_, took) = end_with_a_dead_host(60_000, true);
+    assert_eq!(took, Duration::from_secs(1));
+}
+
+#[test]
+fn a_subscription_is_withdrawn_although_nobody_reads_any_more() {
+    let mut bench = Bench::new(tree(2, 4, 4));
+    bench.run_ms(3_000);
+    bench.engine.pressure(true);
+    bench.engine.command(Command::Quit);
+    bench.run_ms(5_000);
+    let fabric = bench.fabric.get();
+    let (_, last) = fabric.sent.last().unwrap();
+    assert_eq!(last.mad.method(), Method::Set);
 }
 
 #[test]

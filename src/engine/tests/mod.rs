@@ -1,8 +1,10 @@
 //! The engine in virtual time over a made-up fabric.
 
+mod bound;
 mod counters;
 mod fabric;
 mod faults;
+mod late;
 mod manners;
 mod notices;
 mod sweeps;
@@ -13,7 +15,7 @@ use std::time::Duration;
 
 use self::fabric::Shared;
 use super::{Config, Virtual};
-use crate::event::{Event, SweepEnded, SweepKind, TimedOut, What};
+use crate::event::{Event, HowLate, SweepEnded, SweepKind, TimedOut, What};
 use crate::fabric::{Request, Topology};
 use crate::port::Stamp;
 
@@ -60,11 +62,12 @@ impl Bench {
             .collect()
     }
 
+    /// Attempts that ended without an answer.
     fn timeouts(&self) -> Vec<(Stamp, TimedOut)> {
         self.events
             .iter()
             .filter_map(|e| match e.what {
-                What::TimedOut(t) => Some((e.at, t)),
+                What::TimedOut(t) if t.how != HowLate::Overdue => Some((e.at, t)),
                 _ => None,
             })
             .collect()
@@ -95,6 +98,9 @@ impl Bench {
                     let tid = s.mad.tid_low();
                     assert!(used.insert(tid), "transaction id {tid:#x} used twice");
                     pending.insert(tid, Request::of(&s.mad, s.addr.lid, s.target));
+                }
+                What::TimedOut(t) if t.how == HowLate::Overdue => {
+                    assert!(pending.contains_key(&t.tid), "overdue, but not sent");
                 }
                 What::TimedOut(t) => {
                     assert!(pending.remove(&t.tid).is_some(), "timed out, but not sent");

@@ -220,6 +220,7 @@ fn any_what() -> impl Strategy<Value = What> {
             What::TimedOut(TimedOut {
                 tid: n % 6, target, class: n as u8, attribute: n as u16, modifier: n,
                 attempt: 1, last, waited_ns: u64::from(n),
+                how: crate::event::HowLate::default(),
             })
         }),
         1 => Just(What::Tick),

@@ -203,6 +203,7 @@ impl Session {
             attempt,
             last,
             waited_ns: 1_000_000_000,
+            how: crate::event::HowLate::default(),
         }));
     }
 

@@ -91,6 +91,7 @@ impl Observer for ByEvent {
             What::ClockStep { .. } => (Event, "wall clock was set".into()),
             What::Mark { text } => (Bookmark, text.to_string()),
             What::Act { text } => (Event, text.to_string()),
+            What::RecordingStopped { why } => (Alert, why.to_string()),
             What::Dropped { count } => (Alert, format!("{count} events lost")),
             What::Note { severity, text, .. } => {
                 let kind = if *severity > Severity::Info {

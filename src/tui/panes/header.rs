@@ -317,6 +317,13 @@ pub fn alerts(h: &HeaderView<'_>, around: &Around<'_>) -> Vec<(String, Role)> {
     if let Some(why) = around.closed {
         out.push((format!("Session ended: {why}"), Role::Bad));
     }
+    if let Some(why) = h.unrecorded {
+        let mut text = why.to_owned();
+        if let Some(first) = text.get_mut(..1) {
+            first.make_ascii_uppercase();
+        }
+        out.push((text, Role::Bad));
+    }
     if let Some((for_, why)) = h.gone {
         let text = format!("Device removed, waiting for it ({}): {why}", age(for_));
         out.push((text, Role::Bad));

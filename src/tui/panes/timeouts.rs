@@ -313,12 +313,15 @@ fn draw_in_flight(
             0,
             vec![
                 ("In flight ".to_owned(), Role::Accent),
-                text(rows.len().to_string()),
+                text((header.smp_in_flight.0 + header.gmp_in_flight.0).to_string()),
             ],
         ),
         (2, vec![label("SMPs "), text(use_of(header.smp_in_flight))]),
         (3, vec![label("GMPs "), text(use_of(header.gmp_in_flight))]),
     ];
+    if header.overdue > 0 {
+        facts.push((4, vec![label("overdue "), text(header.overdue.to_string())]));
+    }
     if !rows.is_empty() {
         facts.push((1, vec![label("oldest "), text(seconds(oldest))]));
     }
@@ -331,7 +334,7 @@ fn draw_in_flight(
     };
     let mut y = area.y + 1;
     for row in rows.iter().take(shown) {
-        let attempt = if row.attempt > 1 {
+        let attempt = if row.attempt > 1 || row.overdue {
             Role::Warn
         } else {
             Role::Label
@@ -364,7 +367,17 @@ fn draw_in_flight(
                         look,
                     ))],
                 ),
-                (3, vec![(format!("attempt {}", row.attempt), attempt)]),
+                (
+                    3,
+                    vec![(
+                        format!(
+                            "attempt {}{}",
+                            row.attempt,
+                            if row.overdue { " overdue" } else { "" }
+                        ),
+                        attempt,
+                    )],
+                ),
                 (4, vec![label(&format!("TID {:08x}", row.tid))]),
             ],
         );

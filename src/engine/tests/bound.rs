@@ -1,0 +1,142 @@
+//! How long discovery takes, against the bound that latency and the window allow.
+//!
+//! The bound: every request that a discovery needs takes its latency, and no more than W of them
+//! are in flight, so it cannot take less than the sum of latencies divided by W. The latency of
+//! an SMP is worked out here from its hops, 50 µs each there and back, and the 20 µs that the
+//! simulated management processors take. Losses and dead nodes add nothing to the bound.
+
+use std::collections::BTreeSet;
+
+use super::*;
+use crate::command::Command;
+use crate::fabric::NodeKind;
+use crate::model::Model;
+use crate::sim::{Action, Faults, Script, SimOptions, SimPort, fat_tree};
+
+const HOP: Duration = Duration::from_micros(50);
+const NODE: Duration = Duration::from_micros(20);
+
+struct Measured {
+    took: Duration,
+    bound: Duration,
+    nodes: usize,
+    expected: usize,
+    sent: usize,
+}
+
+impl Measured {
+    fn ratio(&self) -> f64 {
+        self.took.as_secs_f64() / self.bound.as_secs_f64()
+    }
+}
+
+/// Discovers a fat tree of 1,700 nodes and 3,200 links: 80 leaves with 20 hosts, 20 spines.
+fn discover(window: u16, loss: f64, dead: bool) -> Measured {
+    let fabric = fat_tree(80, 20, 20, 1);
+    let local = fabric.hosts().next().unwrap();
+    let mut script = Script::new();
+    let mut killed: BTreeSet<usize> = BTreeSet::new();
+    if dead {
+        // Every 50th node: 2 %. Neither ours nor the switch that we are plugged into.
+        let ours = fabric.nodes[local].ports[1].peer.unwrap().0;
+        for node in (7..fabric.nodes.len()).step_by(50) {
+            if node != local && node != ours {
+                killed.insert(node);
+                let id = fabric.id(node).unwrap();
+                script = script.at(Stamp::ZERO, Action::Kill(id));
+            }
+        }
+        assert!(killed.len() * 50 >= fabric.nodes.len() - 50);
+    }
+    // Whoever has a living leaf and lives himself can be found.
+    let expected = (0..fabric.nodes.len())
+        .filter(|n| !killed.contains(n))
+        .filter(|n| {
+            let node = &fabric.nodes[*n];
+            node.kind == NodeKind::Switch || !killed.contains(&node.ports[1].peer.unwrap().0)
+        })
+        .count();
+    let options = SimOptions {
+        hop: HOP,
+        node: NODE,
+        jitter: 0.0,
+        load: 0.0,
+        // Each way.
+        loss: loss / 2.0,
+        faults: Faults::Script(script),
+        ..SimOptions::default()
+    };
+    let port = SimPort::new(fabric, options).unwrap();
+    let mut config = Config {
+        counters: false,
+        states: false,
+        sa: false,
+        subscribe: false,
+        ..Config::default()
+    };
+    config.settings.smp = crate::event::Budget {
+        in_flight: window,
+        per_node: 1,
+        rate: 0,
+    };
+    let mut engine = Virtual::new(Box::new(port), config);
+    let mut model = Model::new();
+    let mut pending: BTreeMap<u32, Duration> = BTreeMap::new();
+    let mut sum = Duration::ZERO;
+    let (mut sent, mut took, mut began) = (0, None, Stamp::ZERO);
+    engine.run_until(Stamp::from_secs(20), &mut |batch| {
+        for event in &batch.events {
+            model.apply(event);
+            match &event.what {
+                _ if took.is_some() => {}
+                What::SweepBegan(s) if s.kind == SweepKind::Discovery => began = event.at,
+                What::Sent(s) => {
+                    sent += 1;
+                    let hops = s.mad.initial_path().len() as u32;
+                    pending.insert(s.mad.tid_low(), HOP * hops * 2 + NODE);
+                }
+                What::Received(r) => sum += pending.remove(&r.mad.tid_low()).unwrap_or_default(),
+                What::SweepEnded(s) if s.kind == SweepKind::Discovery => {
+                    took = Some(event.at.since(began));
+                    assert_eq!(model.topology().digest(), s.digest);
+                }
+                _ => {}
+            }
+        }
+    });
+    engine.command(Command::Quit);
+    let measured = Measured {
+        took: took.unwrap(),
+        bound: sum / u32::from(window),
+        nodes: model.topology().nodes().filter(|n| n.present).count(),
+        expected,
+        sent,
+    };
+    println!(
+        "W {window} loss {loss} dead {dead}: {:?} of {:?}, ratio {:.3}, {} MADs, {} nodes",
+        measured.took,
+        measured.bound,
+        measured.ratio(),
+        measured.sent,
+        measured.nodes
+    );
+    measured
+}
+
+#[test]
+fn discovery_is_within_1_3_of_the_bound() {
+    for window in [2, 8, 32] {
+        let it = discover(window, 0.0, false);
+        assert_eq!(it.nodes, 1_700);
+        assert!(it.ratio() <= 1.3, "window {window}: {}", it.ratio());
+    }
+}
+
+#[test]
+fn with_one_percent_lost_and_two_percent_dead_discovery_is_within_twice_the_bound() {
+    for window in [2, 8] {
+        let it = discover(window, 0.01, true);
+        assert_eq!(it.nodes, it.expected);
+        assert!(it.ratio() <= 2.0, "window {window}: {}", it.ratio());
+    }
+}
