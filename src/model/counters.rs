@@ -279,6 +279,14 @@ pub struct Outcome {
     pub reset: Option<(Counter, u64, u64)>,
 }
 
+/// What a port had counted at one moment.
+#[derive(Clone, Debug)]
+pub struct Mark {
+    since: [u64; COUNTERS],
+    errors: u64,
+    losses: u32,
+}
+
 /// All counters of a port.
 #[derive(Clone, Debug, Default)]
 pub struct Counters {
@@ -303,6 +311,8 @@ pub struct Counters {
     fresh: Set,
     /// Reset between the two last samples.
     reset: Set,
+    /// Readings that made some `since` a lower bound.
+    losses: u32,
     value: [u64; COUNTERS],
     since: [u64; COUNTERS],
     delta: [u64; COUNTERS],
@@ -479,6 +489,7 @@ impl Counters {
         self.fresh = self.fresh & !r.real | fresh;
         self.reset = self.reset & !r.real | reset;
         self.bound |= bound;
+        self.losses = self.losses.wrapping_add(u32::from(bound != 0));
         self.errors = self.errors.saturating_add(errors);
         if r.wide {
             self.wide_times.errors = error_delta;
@@ -536,9 +547,29 @@ impl Counters {
             .aged(self.is_old(c, now, limit))
     }
 
-    /// Increments since the first sample of the session.
-    pub fn since(&self, c: Counter, now: Stamp, limit: Duration) -> Num<u64> {
-        self.number(c, &self.since, self.bound)
+    /// What was counted so far, to count from here on.
+    pub fn mark(&self) -> Mark {
+        Mark {
+            since: self.since,
+            errors: self.errors,
+            losses: self.losses,
+        }
+    }
+
+    /// Counters whose increments since a mark are a lower bound: those that are one at all, as
+    /// long as nothing more was lost.
+    fn bound_since(&self, mark: Option<&Mark>) -> Set {
+        match mark {
+            Some(mark) if mark.losses == self.losses => self.pegged,
+            _ => self.bound,
+        }
+    }
+
+    /// Increments since the mark, or since the first sample of the session.
+    pub fn since(&self, c: Counter, mark: Option<&Mark>, now: Stamp, limit: Duration) -> Num<u64> {
+        let before = mark.and_then(|m| m.since.get(c as usize)).copied();
+        self.number(c, &self.since, self.bound_since(mark))
+            .map(|n| n.saturating_sub(before.unwrap_or(0)))
             .aged(self.is_old(c, now, limit))
     }
 
@@ -582,21 +613,26 @@ impl Counters {
             .any(|t| t.last.is_none_or(|at| now.since(at) > limit))
     }
 
-    /// Sum of the error counters' increments.
-    pub fn errors(&self, now: Stamp, limit: Duration) -> Num<u64> {
+    fn errors_since(&self, mark: Option<&Mark>) -> u64 {
+        self.errors.saturating_sub(mark.map_or(0, |m| m.errors))
+    }
+
+    /// Sum of the error counters' increments since the mark, or since the first sample.
+    pub fn errors(&self, mark: Option<&Mark>, now: Stamp, limit: Duration) -> Num<u64> {
         let known = SUMMED & self.known;
+        let sum = self.errors_since(mark);
         if known == 0 {
             Num::Unknown
-        } else if self.bound & known != 0 {
-            Num::AtLeast(self.errors)
+        } else if self.bound_since(mark) & known != 0 {
+            Num::AtLeast(sum)
         } else {
-            Num::Is(self.errors).aged(self.errors_are_old(now, limit))
+            Num::Is(sum).aged(self.errors_are_old(now, limit))
         }
     }
 
-    /// True if an error counter of the sum rose since the first sample.
-    pub fn has_errors(&self) -> bool {
-        self.errors > 0
+    /// True if an error counter of the sum rose since the mark, or since the first sample.
+    pub fn has_errors(&self, mark: Option<&Mark>) -> bool {
+        self.errors_since(mark) > 0
     }
 
     /// Errors per second: unknown before two samples, at least the sum of what is known while a

@@ -10,6 +10,7 @@
 //!
 //! This room must never do I/O, read a clock, take a lock, or hold a randomly ordered map.
 
+mod baseline;
 pub mod ber;
 pub mod counters;
 mod detail;
@@ -36,6 +37,7 @@ mod views;
 #[cfg(test)]
 pub(crate) mod tests;
 
+pub use baseline::Baseline;
 pub use ber::Ber;
 pub use counters::Counter;
 pub use find::Place;

@@ -45,6 +45,7 @@ impl Model {
             };
             if let Some(node) = self.nodes.get_mut(slot as usize) {
                 node.caps = caps;
+                node.caps_read = true;
             }
             return;
         }

@@ -42,6 +42,8 @@ pub(super) struct NodeData {
     pub ports: Vec<PortData>,
     /// What its performance management can do; nothing before ClassPortInfo was read.
     pub caps: Caps,
+    /// ClassPortInfo was answered, or refused.
+    pub caps_read: bool,
     /// `PortSamplesControl.Tick`, if it was read.
     pub tick: Option<u8>,
     /// The sum of its ports' error counters, and since when it is the same.

@@ -106,14 +106,16 @@ impl Ledger {
 
     /// Replies that are remembered.
     pub fn len(&self) -> usize {
-        let sums = self.sums.values();
-        let sums: usize = sums.map(|sum| 1 + usize::from(sum.last.is_some())).sum();
-        self.entries.len() + sums
+        let sums = self
+            .sums
+            .values()
+            .map(|s| 1 + usize::from(s.last.is_some()));
+        self.entries.len() + sums.sum::<usize>()
     }
 
     /// Whether no reply is remembered.
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.entries.is_empty() && self.sums.is_empty()
     }
 
     fn answered(&mut self, event: &Event, reply: &Mad) {

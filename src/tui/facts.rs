@@ -4,11 +4,11 @@
 use std::time::Duration;
 
 use crate::fabric::{NodeId, NodeKind, PortKey};
-use crate::model::Model;
 use crate::model::view::{
     DestinationRow, HeaderView, InFlightRow, LogLine, PathView, PortDetail, PortRow, SaDifference,
     SaTableView, SmRow, TotalsView, TrafficRow, UsesView,
 };
+use crate::model::{Baseline, Model};
 use crate::port::Stamp;
 
 /// A source of views. Cloned to hold a view still while the original goes on.
@@ -21,8 +21,8 @@ pub trait Facts: Clone {
     fn name(&self, node: NodeId) -> &str;
     /// The header.
     fn header(&self, now: Stamp) -> HeaderView<'_>;
-    /// Every port.
-    fn ports(&self, now: Stamp) -> Vec<PortRow<'_>>;
+    /// Every port, errors counted from a baseline on if there is one.
+    fn ports(&self, from: Option<&Baseline>, now: Stamp) -> Vec<PortRow<'_>>;
     /// Every port with a link.
     fn traffic(&self, now: Stamp) -> Vec<TrafficRow<'_>>;
     /// Sums over the fabric.
@@ -68,8 +68,10 @@ pub trait Facts: Clone {
     fn sa_differences(&self, _: Stamp) -> (Vec<SaDifference>, usize, usize) {
         (Vec::new(), 0, 0)
     }
-    /// One port in full.
-    fn detail(&self, key: PortKey, now: Stamp) -> Option<PortDetail<'_>>;
+    /// One port in full, counted from a baseline on if there is one.
+    fn detail(&self, key: PortKey, from: Option<&Baseline>, now: Stamp) -> Option<PortDetail<'_>>;
+    /// What every port has counted by now.
+    fn baseline(&self, now: Stamp) -> Baseline;
 }
 
 impl Facts for Model {
@@ -85,8 +87,8 @@ impl Facts for Model {
     fn header(&self, now: Stamp) -> HeaderView<'_> {
         Model::header(self, now)
     }
-    fn ports(&self, now: Stamp) -> Vec<PortRow<'_>> {
-        Model::ports(self, now)
+    fn ports(&self, from: Option<&Baseline>, now: Stamp) -> Vec<PortRow<'_>> {
+        Model::ports_since(self, from, now)
     }
     fn traffic(&self, now: Stamp) -> Vec<TrafficRow<'_>> {
         Model::traffic(self, now)
@@ -137,7 +139,10 @@ impl Facts for Model {
     fn sa_differences(&self, now: Stamp) -> (Vec<SaDifference>, usize, usize) {
         Model::sa_differences(self, now)
     }
-    fn detail(&self, key: PortKey, now: Stamp) -> Option<PortDetail<'_>> {
-        Model::detail(self, key, now)
+    fn detail(&self, key: PortKey, from: Option<&Baseline>, now: Stamp) -> Option<PortDetail<'_>> {
+        Model::detail_since(self, key, from, now)
+    }
+    fn baseline(&self, now: Stamp) -> Baseline {
+        Model::baseline(self, now)
     }
 }

@@ -50,6 +50,10 @@ pub enum Cmd {
     Help,
     /// Copy the selected row.
     Copy,
+    /// Count errors from here on.
+    Zero,
+    /// Count errors from the session's beginning again.
+    Unzero,
     /// Read all counters now.
     ReadCounters,
     /// Discover the subnet again.
@@ -284,6 +288,10 @@ bindings! {
         "read again": "on a path or its like: read its tables again; of the SA, all of them";
     Copy "y" [ch('y')] PANE | LOG, ALWAYS, None,
         "copy": "copy the selected row to the terminal's clipboard (OSC 52)";
+    Zero "z" [ch('z')] PANE | DETAIL, ALWAYS, None,
+        "zero": "count errors from now on, on this screen only: no counter of the fabric is changed";
+    Unzero "Z" [ch('Z')] PANE | DETAIL, ALWAYS, None,
+        "unzero": "count errors from the beginning of the session again";
     ReadCounters "c" [ch('c')] EVERYWHERE, LIVE, None,
         "counters": "read all counters now, within the budget";
     Rediscover "D" [ch('D')] EVERYWHERE, LIVE, None,

@@ -5,6 +5,7 @@
 mod counters;
 mod keyframes;
 mod log;
+mod optional;
 mod ports;
 mod timeouts;
 

@@ -48,6 +48,7 @@ impl<F: Facts> App<F> {
         let around = header::Around {
             told: &told,
             paused,
+            since: self.baseline.as_ref().map(|b| live.wall(b.at())),
             closed: live.closed(),
             clock: &self.clock,
         };
@@ -94,7 +95,7 @@ impl<F: Facts> App<F> {
                 self.page = (page.len(), usize::from(area.height));
             }
             Some(Over::Detail { key, top }) => {
-                let lines = match facts.detail(*key, at) {
+                let lines = match facts.detail(*key, self.baseline.as_ref(), at) {
                     Some(d) => detail::draw(inset(area), buf, &d, *top, &look),
                     None => {
                         let mut page = panes::Page::default();
@@ -130,6 +131,7 @@ impl<F: Facts> App<F> {
             buf,
             facts,
             at,
+            baseline: self.baseline.as_ref(),
             clock: &self.clock,
             look: &look,
             rows: Rows(area),
