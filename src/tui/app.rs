@@ -70,6 +70,8 @@ pub struct App<F> {
     pub clock: Clock,
     /// What is said of the session beside its events.
     pub told: Told,
+    /// There is a shell to go back to.
+    pub can_suspend: bool,
     kind: Kind,
     pane: Pane,
     over: Vec<Over>,
@@ -104,6 +106,7 @@ impl<F: Facts> App<F> {
             look,
             clock,
             told: Told::Live,
+            can_suspend: true,
             kind,
             pane: Pane::Ports,
             over: Vec::new(),

@@ -325,7 +325,7 @@ bindings! {
     Slower "-" [ch('-'), ch('[')] EVERYWHERE, REPLAY, None,
         "slower": "one step slower, down to 0.1 times real time";
     Faster "+" [ch('+'), ch('='), ch(']')] EVERYWHERE, REPLAY, Some(7),
-        "faster": "one step faster, up to 1000 times real time, then as fast as can be read";
+        "faster": "one step faster, up to 1000 times real time";
     StepEvent "." [ch('.')] EVERYWHERE, REPLAY, None,
         "step": "halt, and show one more event of the stream: a MAD, a timeout";
     StepSweep "," [ch(',')] EVERYWHERE, REPLAY, None,
