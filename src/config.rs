@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::event::{Budget, Settings};
+use crate::fabric::thresholds::{Suppress, Thresholds};
 use crate::record::replay::{SeekTo, Speed};
 
 /// htop for an InfiniBand fabric.
@@ -316,6 +317,16 @@ pub struct Common {
     #[arg(long, global = true, value_name = "FILE", env = "NODE_NAME_MAP")]
     pub node_name_map: Option<PathBuf>,
 
+    /// Limits of error counters: Name=value, value/h, value/15min, each with an optional
+    /// :severity [default: /etc/infiniband-diags/error_thresholds, where there is one]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub thresholds: Option<PathBuf>,
+
+    /// Raise no alerts of these names: a counter's or an alert's, or * for all; NAME@GUID and
+    /// NAME@GUID/PORT only there
+    #[arg(long, global = true, value_name = "NAMES", value_delimiter = ',')]
+    pub suppress: Vec<Suppress>,
+
     #[command(flatten)]
     pub recording: Recording,
 
@@ -460,6 +471,7 @@ impl Common {
             timeout_ms: u32::try_from(self.timeout.as_millis()).unwrap_or(u32::MAX),
             attempts: self.attempts,
             names: std::collections::BTreeMap::new(),
+            thresholds: Thresholds::default(),
         })
     }
 }
