@@ -154,6 +154,15 @@ pub struct ReportArgs {
     #[arg(value_enum)]
     pub kind: ReportKind,
 
+    /// What `path`, `routes`, `uses` and `sa` are about; a node is a name, 0xGUID or LID, with
+    /// [PORT] behind it where it has several
+    #[arg(value_name = "OF")]
+    pub of: Vec<String>,
+
+    /// Of `path`: which of the LIDs that TO has, counted from its base LID [default: 0]
+    #[arg(long, value_name = "N")]
+    pub path_bits: Option<u8>,
+
     /// Collect for this long, then print [default: until the first full discovery and counter
     /// sweep are done]
     #[arg(long = "for", value_name = "TIME", value_parser = humantime::parse_duration)]
@@ -199,6 +208,16 @@ pub enum ReportKind {
     Topology,
     /// Each loop's last sweep: requests, failures, how long it took
     Sweeps,
+    /// Every subnet manager: priority, state, activity count
+    Sms,
+    /// The SA's tables and where they differ from discovery; with a TABLE, its records
+    Sa,
+    /// The path FROM TO by the forwarding tables, hop by hop
+    Path,
+    /// The forwarding table of a SWITCH: LID, port, destination
+    Routes,
+    /// The destinations that are reached by a port: NODE PORT
+    Uses,
 }
 
 /// Formats of `report topology`.

@@ -314,7 +314,10 @@ impl Ledger {
         // Sums come after the ports that they tell of.
         let sums = self.sums.values();
         let sums = sums.flat_map(|sum| std::iter::once(&sum.first).chain(&sum.last));
-        for entry in self.entries.iter().chain(sums) {
+        // What the SA says is compared with the fabric: it comes when that is known.
+        let of_sa = |entry: &&Entry| entry.key.class == MgmtClass::SubnAdm.code();
+        let (sa, fabric): (Vec<&Entry>, Vec<&Entry>) = self.entries.iter().partition(of_sa);
+        for entry in fabric.into_iter().chain(sums).chain(sa) {
             let (Ok(request), Ok(reply)) = (lengthen(&entry.request), lengthen(&entry.reply))
             else {
                 continue;
