@@ -137,7 +137,10 @@ fn what_is_kept_from_frame_to_frame_is_what_is_there() {
             assert_eq!(kept.len(), usize::from(height));
             let fresh = frame(&mut fresh, &model, now, height);
             let differ = differ(&kept, &fresh);
-            assert!(differ.is_empty(), "pane {pane} after {second} s: {differ:#?}");
+            assert!(
+                differ.is_empty(),
+                "pane {pane} after {second} s: {differ:#?}"
+            );
             let small = frame(&mut small, &model, now, height);
             rows = rows.max(small.iter().filter(|l| l.contains("leaf")).count());
             frames += 1;

@@ -28,7 +28,12 @@ impl Model {
             .peer
             .filter(|peer| !peer.former)
             .and_then(|peer| self.end_detail(peer.key, from, now));
-        Some(PortDetail { near, far })
+        let findings = self.diagnosis(key, now);
+        Some(PortDetail {
+            near,
+            far,
+            findings,
+        })
     }
 
     /// All counters of a port, in perfquery's order.

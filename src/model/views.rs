@@ -178,7 +178,7 @@ impl Model {
         })
     }
 
-    fn look(&self, key: PortKey) -> Option<Seen<'_>> {
+    pub(super) fn look(&self, key: PortKey) -> Option<Seen<'_>> {
         let node = self.topology.node(key.node)?;
         let data = self.data(key.node)?;
         Some(Seen {
@@ -492,7 +492,7 @@ fn per_packet(part: Num<f64>, packets: Num<f64>, unit: f64) -> Num<f64> {
 }
 
 /// Share of time that a port wanted to send and could not, from its XmitWait ticks a second.
-fn wait_share(s: &Seen<'_>, ticks_per_s: Num<f64>) -> Num<f64> {
+pub(super) fn wait_share(s: &Seen<'_>, ticks_per_s: Num<f64>) -> Num<f64> {
     let own = s.own.map_or((0.0, 0.0), |p| (p.lane_bps, p.capacity_bps));
     match tick_seconds(s.data.tick, s.node.info.device_id(), own.0, own.1) {
         // Rounding at both ends of the interval may give slightly more than all of it.

@@ -51,8 +51,12 @@ pub fn run(source: Source, mode: Mode, options: Options) -> Result<Exit, Error> 
         Source::Live { batches, clock } => (batches, never(), Some(clock)),
         Source::Fed(feed) => (never(), feed, None),
     };
+    // A session's leader, as under sshd without a shell, has nothing to go back to.
+    let alone = rustix::process::getsid(None).ok() == Some(rustix::process::getpid());
+    let mut app = App::new(mode.kind(), options.look, options.clock.clone());
+    app.can_suspend = options.can_suspend && !alone;
     let mut console = Console {
-        app: App::new(mode.kind(), options.look, options.clock.clone()),
+        app,
         model: Model::new(),
         coming: None,
         batches,
@@ -195,6 +199,11 @@ impl Console {
         let mut buf = Buffer::empty(Rect::new(0, 0, width, height));
         let stamp = self.now();
         self.tell();
+        if let Mode::Live(send) = &self.mode
+            && let Some(command) = self.app.refresh(&self.model, stamp)
+        {
+            send(command);
+        }
         self.app.draw(&self.model, stamp, &mut buf);
         self.output.show(buf)?;
         Ok(())
@@ -397,9 +406,7 @@ impl Console {
 
     /// The key for suspending stops the whole job, as the terminal would.
     fn ask_to_stop(&mut self) {
-        // A session's leader has no shell to come back from.
-        let alone = rustix::process::getsid(None).ok() == Some(rustix::process::getpid());
-        if !self.can_suspend || alone {
+        if !self.app.can_suspend {
             self.app.say("There is no shell to go back to.");
         } else {
             let _ = rustix::process::kill_current_process_group(rustix::process::Signal::TSTP);

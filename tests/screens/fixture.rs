@@ -698,6 +698,10 @@ impl Facts for Fixture {
         };
         let near = end(key)?;
         let far = near.row.peer.and_then(|p| end(p.key));
-        Some(PortDetail { near, far })
+        Some(PortDetail {
+            near,
+            far,
+            findings: Vec::new(),
+        })
     }
 }

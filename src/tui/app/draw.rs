@@ -89,7 +89,8 @@ impl<F: Facts> App<F> {
         let look = self.look;
         match self.over.last_mut() {
             Some(Over::Help { top }) => {
-                let page = help::page(self.kind, area.width.saturating_sub(1), &look);
+                let room = area.width.saturating_sub(1);
+                let page = help::page(self.kind, self.can_suspend, room, &look);
                 *top = (*top).min(page.len().saturating_sub(usize::from(area.height)));
                 page.draw(inset(area), *top, buf, &look);
                 self.page = (page.len(), usize::from(area.height));
@@ -109,6 +110,10 @@ impl<F: Facts> App<F> {
                 };
                 *top = (*top).min(lines.saturating_sub(usize::from(area.height)));
                 self.page = (lines, usize::from(area.height));
+            }
+            Some(Over::Page { about, .. }) => {
+                let about = *about;
+                self.draw_page(about, area, buf, facts, at);
             }
             Some(Over::Log) | None => self.table_body(area, buf, facts, at),
         }
