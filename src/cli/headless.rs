@@ -128,7 +128,7 @@ fn collect(common: &Common, args: &ReportArgs) -> Result<(Model, Option<i32>), F
         },
     };
     let settings = fabric::settings(common)?;
-    let mut config = fabric::config(common, settings);
+    let mut config = fabric::config(common, settings)?;
     if matches!(until, Until::Swept { .. }) && !reads_counters(args.kind) {
         // One look at the topology: nothing else is asked.
         config.counters = false;

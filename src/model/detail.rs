@@ -91,7 +91,7 @@ impl Model {
                 key.port
             })
             .and_then(|p| p.guid);
-        vec![
+        let mut facts = vec![
             ("Name", self.name(node.id).to_owned()),
             ("NodeDescription", description),
             ("NodeType", info.node_type().to_string()),
@@ -111,7 +111,12 @@ impl Model {
                     .map_or_else(|| "—".to_owned(), |l| l.to_string()),
             ),
             ("Directed route", node.route.to_string()),
-        ]
+        ];
+        if node.guarded {
+            let words = "protected by an M_Key: told by the SA, not asked by SMP";
+            facts.push(("Protection", words.to_owned()));
+        }
+        facts
     }
 }
 

@@ -265,6 +265,7 @@ impl Model {
             errors: counters.map_or(Num::Unknown, |c| c.errors(now, limit)),
             errors_per_s: counters.map_or(Num::Unknown, |c| c.errors_per_s(now, limit)),
             flags: self.flags(s),
+            protected: s.node.guarded,
             age: info_age.max(counters_age),
             stale,
         }
