@@ -14,7 +14,6 @@
 #![allow(clippy::print_stdout, missing_docs)]
 
 #[path = "../tests/common/mod.rs"]
-#[allow(dead_code)] // tests need more of it
 mod common;
 
 use std::process::{Command, Stdio};

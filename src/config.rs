@@ -9,6 +9,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::engine::MKey;
 use crate::event::{Budget, Settings};
+use crate::fabric::thresholds::{Suppress, Thresholds};
 use crate::record::replay::{SeekTo, Speed};
 
 /// htop for an InfiniBand fabric.
@@ -154,6 +155,15 @@ pub struct ReportArgs {
     #[arg(value_enum)]
     pub kind: ReportKind,
 
+    /// What `path`, `routes`, `uses` and `sa` are about; a node is a name, 0xGUID or LID, with
+    /// [PORT] behind it where it has several
+    #[arg(value_name = "OF")]
+    pub of: Vec<String>,
+
+    /// Of `path`: which of the LIDs that TO has, counted from its base LID [default: 0]
+    #[arg(long, value_name = "N")]
+    pub path_bits: Option<u8>,
+
     /// Collect for this long, then print [default: until the first full discovery and counter
     /// sweep are done]
     #[arg(long = "for", value_name = "TIME", value_parser = humantime::parse_duration)]
@@ -199,6 +209,16 @@ pub enum ReportKind {
     Topology,
     /// Each loop's last sweep: requests, failures, how long it took
     Sweeps,
+    /// Every subnet manager: priority, state, activity count
+    Sms,
+    /// The SA's tables and where they differ from discovery; with a TABLE, its records
+    Sa,
+    /// The path FROM TO by the forwarding tables, hop by hop
+    Path,
+    /// The forwarding table of a SWITCH: LID, port, destination
+    Routes,
+    /// The destinations that are reached by a port: NODE PORT
+    Uses,
 }
 
 /// Formats of `report topology`.
@@ -306,6 +326,16 @@ pub struct Common {
     /// /etc/opensm/ib-node-name-map, where there is one]
     #[arg(long, global = true, value_name = "FILE", env = "NODE_NAME_MAP")]
     pub node_name_map: Option<PathBuf>,
+
+    /// Limits of error counters: Name=value, value/h, value/15min, each with an optional
+    /// :severity [default: /etc/infiniband-diags/error_thresholds, where there is one]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub thresholds: Option<PathBuf>,
+
+    /// Raise no alerts of these names: a counter's or an alert's, or * for all; NAME@GUID and
+    /// NAME@GUID/PORT only there
+    #[arg(long, global = true, value_name = "NAMES", value_delimiter = ',')]
+    pub suppress: Vec<Suppress>,
 
     #[command(flatten)]
     pub recording: Recording,
@@ -485,6 +515,7 @@ impl Common {
             timeout_ms: u32::try_from(self.timeout.as_millis()).unwrap_or(u32::MAX),
             attempts: self.attempts,
             names: std::collections::BTreeMap::new(),
+            thresholds: Thresholds::default(),
         })
     }
 }

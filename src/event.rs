@@ -6,12 +6,16 @@
 //!
 //! This room is vocabulary only: it must never do anything.
 
+pub mod ledger;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::fabric::Severity;
 use crate::fabric::sa::SaTable;
+use crate::fabric::thresholds::Thresholds;
 use crate::fabric::{Lid, NodeId, PortKey, Target};
 use crate::mad::Mad;
 use crate::port::{Address, AgentReport, LocalPort, Source, Stamp};
@@ -89,6 +93,8 @@ pub enum What {
     Tick,
     /// A MAD exchange known from before: a keyframe's content, applied only when joining.
     Known(Box<Known>),
+    /// What else was known from before: a keyframe's content, applied only when joining.
+    Ledger(Box<ledger::Ledger>),
     /// Wall time was set: it is now `wall` at this event's time.
     ClockStep {
         /// Nanoseconds since the Unix epoch.
@@ -134,21 +140,6 @@ pub enum What {
     },
 }
 
-/// How grave something is.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
-#[serde(rename_all = "lowercase")]
-pub enum Severity {
-    /// Good to know.
-    #[default]
-    Info,
-    /// Worth a look.
-    Warning,
-    /// Needs a person.
-    Critical,
-}
-
 /// The session's opening.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Opened {
@@ -185,6 +176,9 @@ pub struct Settings {
     /// Names that override node descriptions, by GUID.
     #[serde(default)]
     pub names: std::collections::BTreeMap<crate::fabric::Guid, String>,
+    /// How much of an error counter is too much, and which alerts are not wanted.
+    #[serde(default)]
+    pub thresholds: Thresholds,
 }
 
 impl Settings {
@@ -221,6 +215,7 @@ impl Default for Settings {
             timeout_ms: 1_000,
             attempts: 3,
             names: std::collections::BTreeMap::new(),
+            thresholds: Thresholds::default(),
         }
     }
 }

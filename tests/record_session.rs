@@ -8,6 +8,7 @@ use fabtop::engine::{Config, Virtual};
 use fabtop::event::*;
 use fabtop::model::Model;
 use fabtop::port::Stamp;
+use fabtop::record::replay::{ByModel, Observer};
 use fabtop::record::*;
 use fabtop::report::{self, Format};
 use fabtop::sim::{SimOptions, SimPort, default_fabric};
@@ -107,6 +108,43 @@ fn a_replay_from_a_keyframe_shows_the_same_fabric() {
             report::topology(&live, live.last())
         );
     }
+}
+
+#[test]
+fn the_index_of_a_compressed_recording_has_the_marks_that_reading_finds() {
+    let batches = session(SimOptions::default(), 400);
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.pcapng.zst");
+    record(&path, &batches);
+    let mut observer = ByModel::new();
+    let found: Vec<(u64, String, String)> = events(&batches)
+        .iter()
+        .filter_map(|event| {
+            let (kind, text) = observer.observe(event)?;
+            let text = text.chars().take(80).collect();
+            Some((event.at.0, kind.name().to_owned(), text))
+        })
+        .collect();
+    let alerts = found.iter().filter(|(_, kind, _)| kind == "alert").count();
+    assert!(alerts > 3, "{found:?}");
+    let marks = |path: &Path| -> (Vec<(u64, String, String)>, bool) {
+        let seeker = Seeker::open(path).unwrap();
+        let (marks, all) = seeker.marks();
+        let mark = |m: &IndexMark| (m.wall, m.kind.clone(), m.text.clone());
+        (marks.iter().map(mark).collect(), all)
+    };
+    assert_eq!(marks(&path), (found, true));
+
+    // Torn, as after a crash: all but the marks of the last frame.
+    let bytes = std::fs::read(&path).unwrap();
+    let (whole, _) = marks(&path);
+    std::fs::write(&path, &bytes[..bytes.len() - 10]).unwrap();
+    let (torn, all) = marks(&path);
+    assert!(all && whole.starts_with(&torn));
+    // Compressed by another program: nothing is known before it is read.
+    let plain = zstd::decode_all(&bytes[..]).unwrap();
+    std::fs::write(&path, zstd::encode_all(&plain[..], 1).unwrap()).unwrap();
+    assert_eq!(marks(&path), (Vec::new(), false));
 }
 
 /// Bytes a MAD of a recording in frames of a second each, as in real time; without the

@@ -241,7 +241,10 @@ fn a_replay_goes_where_it_is_told() {
     let file = recording(dir.path());
     let mut replay = Console::program(&["replay", "--paused", text(&file)], 80, 24);
     replay.wait_for("REPLAY");
-    replay.wait_for("paused   1×   0:00 of  1:00    0%");
+    // Paused, but not empty: it stands where the first discovery has ended.
+    replay.wait_for("paused   1×   0:0");
+    replay.wait_for("of  1:00");
+    replay.wait_for("cn001 mlx5_0");
     replay.wait_for("minute.pcapng");
     replay.keys("g50%\r");
     replay.wait_for("paused   1×   0:30 of  1:00   50%  2026-01-01  00:00:30");
@@ -393,4 +396,21 @@ fn mistakes_are_told_in_one_sentence() {
         2,
         "--socket",
     );
+}
+
+#[test]
+fn the_end_waits_for_no_host_that_does_not_answer() {
+    // One host of the simulated fabric is dead: a request to it is on its way for a minute, and
+    // again for 19 more. The patience of the test is half a minute.
+    let args = ["--sim", "--timeout", "1min", "--attempts", "20"];
+    let mut console = Console::program(&args, 80, 24);
+    console.wait_for("Active");
+    console.signal(Signal::TERM);
+    let code = console.wait_for_exit();
+    assert_eq!(code, 143, "128 and the signal's number");
+    console.wait().expect_restored().unwrap();
+    let mut console = Console::program(&args, 80, 24);
+    console.wait_for("Active");
+    console.keys("q");
+    console.wait().expect_code(0).unwrap();
 }

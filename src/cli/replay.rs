@@ -125,8 +125,13 @@ fn moment(files: &Files, at: SeekTo) -> Result<Moment, Failure> {
     };
     let mut index = Index::new(Some(start));
     if matches!(at, SeekTo::Percent(_) | SeekTo::End(_)) {
-        while let Some(played) = again.next() {
-            index.reach(played.moment);
+        match again.look_through().end {
+            Some(end) => index.reach(end),
+            None => {
+                while let Some(played) = again.next() {
+                    index.reach(played.moment);
+                }
+            }
         }
     }
     let (start, end) = (index.start().unwrap_or(start), index.end());

@@ -682,6 +682,15 @@ impl Topology {
             .collect()
     }
 
+    /// Where a port's link led, as somebody tells who saw it; nothing if more is known.
+    pub fn recall(&mut self, port: PortKey, former: PortKey) {
+        if let Some(own) = self.port_mut(port)
+            && own.peer.is_none()
+        {
+            own.last_peer.get_or_insert(former);
+        }
+    }
+
     /// A digest of all that is known of structure and states; equal topologies have equal ones.
     pub fn digest(&self) -> u64 {
         let mut h = Fnv::default();

@@ -20,7 +20,7 @@ use crate::mad::{ClassCaps, ClassCaps2, PortCounters, PortCountersExtended};
 use crate::port::Stamp;
 
 /// A counter of a port, in the order in which perfquery prints them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 #[allow(missing_docs)] // the names are perfquery's, see `Counter::name`
 pub enum Counter {
@@ -109,6 +109,11 @@ impl Counter {
         }
     }
 
+    /// The counter of this (perfquery's) name.
+    pub fn from_name(name: &str) -> Option<Counter> {
+        Counter::ALL.into_iter().find(|c| c.name() == name)
+    }
+
     /// `words` (4 octets, whatever the link's width), `packets`, `ticks`, or empty for events.
     pub const fn unit(self) -> &'static str {
         match self {
@@ -136,13 +141,14 @@ impl Counter {
         self.is_error() && !matches!(self, Counter::RcvSwitchRelayErrors)
     }
 
-    const fn bit(self) -> Set {
+    /// The set of this one alone.
+    pub const fn bit(self) -> Set {
         1 << self as u8
     }
 }
 
-/// A set of counters.
-type Set = u32;
+/// A set of counters: bit n is [`Counter::ALL`]'s n.
+pub type Set = u32;
 
 const fn set_of(list: &[Counter]) -> Set {
     let mut set = 0;
@@ -277,6 +283,22 @@ pub struct Outcome {
     pub data: bool,
     /// Somebody reset this counter (the first of those that were): from and to these values.
     pub reset: Option<(Counter, u64, u64)>,
+    /// Those that rose.
+    pub rose: Set,
+    /// Those of the error sum that reached the maximum of their field, and those that left it.
+    pub pegged: Set,
+    pub unpegged: Set,
+    /// Those that were not known before, and those that were reset.
+    pub first: Set,
+    pub resets: Set,
+}
+
+/// What a port had counted at one moment.
+#[derive(Clone, Debug)]
+pub struct Mark {
+    since: [u64; COUNTERS],
+    errors: u64,
+    losses: u32,
 }
 
 /// All counters of a port.
@@ -303,6 +325,8 @@ pub struct Counters {
     fresh: Set,
     /// Reset between the two last samples.
     reset: Set,
+    /// Readings that made some `since` a lower bound.
+    losses: u32,
     value: [u64; COUNTERS],
     since: [u64; COUNTERS],
     delta: [u64; COUNTERS],
@@ -421,7 +445,7 @@ impl Counters {
         let mut outcome = Outcome {
             taken: true,
             data: r.real & Counter::XmitData.bit() != 0,
-            reset: None,
+            ..Outcome::default()
         };
         // A counter that changes its width starts anew.
         let same_width = if r.wide { self.wide } else { !self.wide };
@@ -434,6 +458,7 @@ impl Counters {
             .zip(r.values.iter().zip(&NARROW_MAX))
             .enumerate();
         let (mut pegged, mut fresh, mut reset, mut bound) = (0, 0, 0, 0);
+        let mut rose = 0;
         let (mut errors, mut error_delta) = (0u64, 0u64);
         for (i, (((value, since), delta), (&new, &max))) in rows {
             let bit = 1 << i;
@@ -450,35 +475,42 @@ impl Counters {
             if running & bit == 0 {
                 continue;
             }
+            // What is known to be new; no rate follows from it unless it is marked as fresh.
+            *delta = if new < old { new } else { new - old };
+            rose |= if *delta != 0 { bit } else { 0 };
+            *since = since.saturating_add(*delta);
             if new < old {
                 reset |= bit;
                 bound |= bit;
-                *since = since.saturating_add(new);
                 if SUMMED & bit != 0 {
-                    errors = errors.saturating_add(new);
+                    errors = errors.saturating_add(*delta);
                 }
                 if outcome.reset.is_none() {
                     outcome.reset = Counter::ALL.get(i).map(|c| (*c, old, new));
                 }
             } else {
-                let more = new - old;
-                *since = since.saturating_add(more);
                 if SUMMED & bit != 0 {
-                    errors = errors.saturating_add(more);
+                    errors = errors.saturating_add(*delta);
                 }
                 if new < max {
-                    *delta = more;
                     fresh |= bit;
                     if SUMMED & bit != 0 {
-                        error_delta = error_delta.saturating_add(more);
+                        error_delta = error_delta.saturating_add(*delta);
                     }
                 }
             }
         }
+        let before = self.pegged & r.real & SUMMED;
+        outcome.rose = rose;
+        outcome.first = r.real & !running;
+        outcome.resets = reset;
+        outcome.pegged = pegged & SUMMED & !before;
+        outcome.unpegged = before & !pegged;
         self.pegged = self.pegged & !r.real | pegged;
         self.fresh = self.fresh & !r.real | fresh;
         self.reset = self.reset & !r.real | reset;
         self.bound |= bound;
+        self.losses = self.losses.wrapping_add(u32::from(bound != 0));
         self.errors = self.errors.saturating_add(errors);
         if r.wide {
             self.wide_times.errors = error_delta;
@@ -536,9 +568,29 @@ impl Counters {
             .aged(self.is_old(c, now, limit))
     }
 
-    /// Increments since the first sample of the session.
-    pub fn since(&self, c: Counter, now: Stamp, limit: Duration) -> Num<u64> {
-        self.number(c, &self.since, self.bound)
+    /// What was counted so far, to count from here on.
+    pub fn mark(&self) -> Mark {
+        Mark {
+            since: self.since,
+            errors: self.errors,
+            losses: self.losses,
+        }
+    }
+
+    /// Counters whose increments since a mark are a lower bound: those that are one at all, as
+    /// long as nothing more was lost.
+    fn bound_since(&self, mark: Option<&Mark>) -> Set {
+        match mark {
+            Some(mark) if mark.losses == self.losses => self.pegged,
+            _ => self.bound,
+        }
+    }
+
+    /// Increments since the mark, or since the first sample of the session.
+    pub fn since(&self, c: Counter, mark: Option<&Mark>, now: Stamp, limit: Duration) -> Num<u64> {
+        let before = mark.and_then(|m| m.since.get(c as usize)).copied();
+        self.number(c, &self.since, self.bound_since(mark))
+            .map(|n| n.saturating_sub(before.unwrap_or(0)))
             .aged(self.is_old(c, now, limit))
     }
 
@@ -569,6 +621,43 @@ impl Counters {
         Num::Is(delta as f64 * 1e9 / span as f64).aged(self.is_old(c, now, limit))
     }
 
+    /// The last increment and the time it took, in ns (0 if that is not known).
+    pub fn gain(&self, c: Counter) -> (u64, u64) {
+        let delta = self.delta.get(c as usize).copied().unwrap_or(0);
+        (delta, self.times(c).span_ns)
+    }
+
+    /// Value and increments since the first sample, whatever their age.
+    pub fn raw(&self, c: Counter) -> (u64, u64) {
+        let of = |all: &[u64; COUNTERS]| all.get(c as usize).copied().unwrap_or(0);
+        (of(&self.value), of(&self.since))
+    }
+
+    /// What it shows since the first sample is a lower bound.
+    pub fn is_bound(&self, c: Counter) -> bool {
+        self.bound & c.bit() != 0
+    }
+
+    /// Increments since a first sample that others saw.
+    pub fn restore(&mut self, c: Counter, counted: u64) {
+        if let Some(since) = self.since.get_mut(c as usize) {
+            let before = std::mem::replace(since, counted);
+            if SUMMED & c.bit() != 0 {
+                self.errors = self.errors.saturating_sub(before).saturating_add(counted);
+            }
+        }
+    }
+
+    /// The same is a lower bound.
+    pub fn restore_bound(&mut self, c: Counter) {
+        self.bound |= c.bit();
+    }
+
+    /// It was read.
+    pub fn has(&self, c: Counter) -> bool {
+        self.known & c.bit() != 0
+    }
+
     /// The attributes that the error sum's counters come from, those known.
     fn error_sources(&self) -> impl Iterator<Item = &Times> {
         let known = SUMMED & self.known;
@@ -582,21 +671,26 @@ impl Counters {
             .any(|t| t.last.is_none_or(|at| now.since(at) > limit))
     }
 
-    /// Sum of the error counters' increments.
-    pub fn errors(&self, now: Stamp, limit: Duration) -> Num<u64> {
+    fn errors_since(&self, mark: Option<&Mark>) -> u64 {
+        self.errors.saturating_sub(mark.map_or(0, |m| m.errors))
+    }
+
+    /// Sum of the error counters' increments since the mark, or since the first sample.
+    pub fn errors(&self, mark: Option<&Mark>, now: Stamp, limit: Duration) -> Num<u64> {
         let known = SUMMED & self.known;
+        let sum = self.errors_since(mark);
         if known == 0 {
             Num::Unknown
-        } else if self.bound & known != 0 {
-            Num::AtLeast(self.errors)
+        } else if self.bound_since(mark) & known != 0 {
+            Num::AtLeast(sum)
         } else {
-            Num::Is(self.errors).aged(self.errors_are_old(now, limit))
+            Num::Is(sum).aged(self.errors_are_old(now, limit))
         }
     }
 
-    /// True if an error counter of the sum rose since the first sample.
-    pub fn has_errors(&self) -> bool {
-        self.errors > 0
+    /// True if an error counter of the sum rose since the mark, or since the first sample.
+    pub fn has_errors(&self, mark: Option<&Mark>) -> bool {
+        self.errors_since(mark) > 0
     }
 
     /// Errors per second: unknown before two samples, at least the sum of what is known while a

@@ -1,28 +1,53 @@
 //! Everything of one port, for its detail view.
 
-use super::Model;
 use super::counters::Counter;
 use super::fec::Fec;
 use super::view::{CounterView, DetailGroup, EndDetail, FecView, PortDetail};
+use super::{Baseline, Model};
 use crate::event::FEC_EVERY;
-use crate::fabric::{Node, NodeKind, PortKey};
-use crate::mad::{Attribute, PortInfo, PortState};
+use crate::fabric::{Node, NodeId, NodeKind, PortKey};
+use crate::mad::{Attribute, ClassCaps, ClassCaps2, PortInfo, PortState};
 use crate::port::Stamp;
 
 impl Model {
     /// A port in full, with the other end of its link; `None` if it is not known.
     pub fn detail(&self, key: PortKey, now: Stamp) -> Option<PortDetail<'_>> {
-        let near = self.end_detail(key, now)?;
+        self.detail_since(key, None, now)
+    }
+
+    /// The same, counted from a baseline on.
+    pub fn detail_since(
+        &self,
+        key: PortKey,
+        from: Option<&Baseline>,
+        now: Stamp,
+    ) -> Option<PortDetail<'_>> {
+        let near = self.end_detail(key, from, now)?;
         let far = near
             .row
             .peer
             .filter(|peer| !peer.former)
-            .and_then(|peer| self.end_detail(peer.key, now));
-        Some(PortDetail { near, far })
+            .and_then(|peer| self.end_detail(peer.key, from, now));
+        let findings = self.diagnosis(key, now);
+        Some(PortDetail {
+            near,
+            far,
+            findings,
+        })
     }
 
     /// All counters of a port, in perfquery's order.
     pub fn counters(&self, key: PortKey, now: Stamp) -> Vec<CounterView> {
+        self.counters_since(key, None, now)
+    }
+
+    fn counters_since(
+        &self,
+        key: PortKey,
+        from: Option<&Baseline>,
+        now: Stamp,
+    ) -> Vec<CounterView> {
+        let mark = from.and_then(|b| b.mark(key));
         let limit = self.interval().saturating_mul(2);
         let counters = self
             .data(key.node)
@@ -30,7 +55,7 @@ impl Model {
         let view = |c: Counter| CounterView {
             name: c.name(),
             value: counters.map_or(super::Num::Unknown, |n| n.value(c, now, limit)),
-            since: counters.map_or(super::Num::Unknown, |n| n.since(c, now, limit)),
+            since: counters.map_or(super::Num::Unknown, |n| n.since(c, mark, now, limit)),
             rate: counters.map_or(super::Num::Unknown, |n| n.rate(c, now, limit)),
             unit: c.unit(),
             error: c.is_error(),
@@ -57,8 +82,13 @@ impl Model {
         self.details.view(key, now, limit)
     }
 
-    fn end_detail(&self, key: PortKey, now: Stamp) -> Option<EndDetail<'_>> {
-        let (row, traffic) = self.seen_port(key, now)?;
+    fn end_detail(
+        &self,
+        key: PortKey,
+        from: Option<&Baseline>,
+        now: Stamp,
+    ) -> Option<EndDetail<'_>> {
+        let (row, traffic) = self.seen_port(key, from, now)?;
         let node = self.topology.node(key.node)?;
         let own = self.data(key.node)?.port(key.port);
         let info = node.port(key.port).and_then(|p| p.info.as_ref());
@@ -67,7 +97,7 @@ impl Model {
             traffic,
             node: self.node_facts(node, key),
             port_info: info.map_or_else(Vec::new, |i| port_info_fields(i, key.port)),
-            counters: self.counters(key, now),
+            counters: self.counters_since(key, from, now),
             fec: self.fec(key, now),
             details: self.details(key, now),
             port_info_age: own.and_then(|p| p.info_at).map(|at| now.since(at)),
@@ -111,12 +141,38 @@ impl Model {
                     .map_or_else(|| "—".to_owned(), |l| l.to_string()),
             ),
             ("Directed route", node.route.to_string()),
+            ("Counters", self.counters_had(node.id)),
         ];
         if node.guarded {
             let words = "protected by an M_Key: told by the SA, not asked by SMP";
             facts.push(("Protection", words.to_owned()));
         }
         facts
+    }
+
+    /// What a node's performance management can do, in words.
+    fn counters_had(&self, id: NodeId) -> String {
+        let Some(caps) = self.data(id).and_then(|n| n.caps_read.then_some(n.caps)) else {
+            return "—".to_owned();
+        };
+        let (mask, mask2) = (caps.mask, caps.mask2);
+        let data = mask.has(ClassCaps::EXT_WIDTH) || mask.has(ClassCaps::EXT_WIDTH_NO_IETF);
+        let words: Vec<&str> = [
+            (data, "64-bit"),
+            (!data, "32-bit"),
+            (mask2.has(ClassCaps2::ADDITIONAL_EXT), "64-bit errors"),
+            (mask.has(ClassCaps::EXT_WIDTH), "multicast"),
+            (mask.has(ClassCaps::XMIT_WAIT), "XmitWait"),
+            (mask.has(ClassCaps::QP1_DROPPED), "QP1Dropped"),
+            (mask.has(ClassCaps::RS_FEC), "RS-FEC"),
+            (mask.has(ClassCaps::ALL_PORT_SELECT), "sum over ports"),
+            (mask2.has(ClassCaps2::PM_KEY), "PM_Key"),
+        ]
+        .into_iter()
+        .filter(|(has, _)| *has)
+        .map(|(_, word)| word)
+        .collect();
+        words.join(", ")
     }
 }
 

@@ -152,7 +152,7 @@ impl Model {
             .map(|hop| {
                 let node = self.topology.node(hop.node);
                 let port = hop.leaves.or(hop.enters).unwrap_or(0);
-                let row = |port: Option<u8>| self.seen_port(hop.node.port(port?), now);
+                let row = |port: Option<u8>| self.seen_port(hop.node.port(port?), None, now);
                 HopView {
                     node: hop.node,
                     name: self.name(hop.node),

@@ -161,8 +161,12 @@ impl Model {
                     port.info_at = Some(at);
                 }
                 self.refresh(id, number);
+                self.judge_link(at, id.port(number));
             }
-            MlnxExtPortInfo::ID => self.refresh(id, number),
+            MlnxExtPortInfo::ID => {
+                self.refresh(id, number);
+                self.judge_link(at, id.port(number));
+            }
             PortInfoExtended::ID => self.learn_fec(id, number, reply),
             SwitchInfo::ID => self.refresh(id, 0),
             _ => {}
@@ -252,21 +256,25 @@ impl Model {
             match *change {
                 Change::NodeAppeared(id) => {
                     self.slot_of(id);
+                    self.judge_twin(at, id);
                     if self.discovered {
                         self.announce.push((at, id, None));
                     }
                 }
                 Change::NodeReturned(id) => {
+                    self.judge_presence(at, id, true);
                     let text = format!("{} is back", self.name(id));
                     self.about(at, Kind::Node, Severity::Info, id.port(0), text);
                 }
                 Change::NodeMissing(id) => {
+                    self.judge_presence(at, id, false);
                     let text = format!("{} cannot be reached any more", self.name(id));
                     self.about(at, Kind::Node, Severity::Warning, id.port(0), text);
                 }
                 Change::NodeForgotten(id) => {
                     let text = format!("{} was gone for long and is forgotten", self.name(id));
                     self.about(at, Kind::Node, Severity::Info, id.port(0), text);
+                    self.judge_forgotten(at, id);
                     self.forget(id);
                 }
                 Change::Described(id) => self.described(at, id),
@@ -299,6 +307,8 @@ impl Model {
                 Change::LinkFound(a, b) => {
                     self.refresh_port(a);
                     self.refresh_port(b);
+                    self.judge_link(at, a);
+                    self.judge_link(at, b);
                     if self.discovered {
                         self.link_found(at, a, b);
                     }
@@ -309,6 +319,8 @@ impl Model {
                     let (a_name, b_name) = (self.port_name(a), self.port_name(b));
                     let text = format!("link lost: {a_name} - {b_name}");
                     self.about(at, Kind::Link, Severity::Warning, a, text);
+                    self.judge_link(at, a);
+                    self.judge_link(at, b);
                 }
             }
         }

@@ -3,14 +3,14 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use super::counters::Counter;
+use super::counters::{Counter, Mark};
 use super::perf::tick_seconds;
 use super::state::{Destination, NodeData, PortData, Slot, Sweep};
 use super::view::{
     DestinationRow, FailureView, Flags, HeaderView, InFlightRow, PeerView, PortRow, SmView,
     SweepView, TotalsView, TrafficRow,
 };
-use super::{Model, Num};
+use super::{Baseline, Model, Num};
 use crate::event::SweepKind;
 use crate::fabric::{Node, NodeKind, Port, PortKey};
 use crate::mad::{MgmtClass, PhysState, PortState, names};
@@ -36,12 +36,12 @@ fn source_words(source: &Source) -> String {
 }
 
 /// A port with all that is known of it.
-struct Seen<'m> {
-    key: PortKey,
-    node: &'m Node,
-    port: &'m Port,
-    data: &'m NodeData,
-    own: Option<&'m PortData>,
+pub(super) struct Seen<'m> {
+    pub key: PortKey,
+    pub node: &'m Node,
+    pub port: &'m Port,
+    pub data: &'m NodeData,
+    pub own: Option<&'m PortData>,
 }
 
 impl Model {
@@ -167,7 +167,7 @@ impl Model {
         })
     }
 
-    fn look(&self, key: PortKey) -> Option<Seen<'_>> {
+    pub(super) fn look(&self, key: PortKey) -> Option<Seen<'_>> {
         let node = self.topology.node(key.node)?;
         let data = self.data(key.node)?;
         Some(Seen {
@@ -182,15 +182,20 @@ impl Model {
     /// Every external port of every node, and enhanced port 0 of switches; in order of GUID and
     /// port number.
     pub fn ports(&self, now: Stamp) -> Vec<PortRow<'_>> {
-        self.seen().map(|s| self.port_row(&s, now)).collect()
+        self.ports_since(None, now)
+    }
+
+    /// The same, errors counted from a baseline on.
+    pub fn ports_since(&self, from: Option<&Baseline>, now: Stamp) -> Vec<PortRow<'_>> {
+        self.seen().map(|s| self.port_row(&s, from, now)).collect()
     }
 
     /// One row of [`Model::ports`].
     pub fn port(&self, key: PortKey, now: Stamp) -> Option<PortRow<'_>> {
-        Some(self.port_row(&self.look(key)?, now))
+        Some(self.port_row(&self.look(key)?, None, now))
     }
 
-    fn flags(&self, s: &Seen<'_>) -> Flags {
+    fn flags(&self, s: &Seen<'_>, mark: Option<&Mark>) -> Flags {
         let state = s.port.state();
         let down = state == Some(PortState::Down.code());
         let had_link = s.own.is_some_and(|p| p.had_link) || s.port.last_peer.is_some();
@@ -207,7 +212,7 @@ impl Model {
             no_answer: s.node.present
                 && (s.data.dest.does_not_answer() || self.is_silent_beyond(s.key)),
             down: down && (had_link || cabled),
-            errors: counters.is_some_and(|c| c.has_errors()),
+            errors: counters.is_some_and(|c| c.has_errors(mark)),
             below_best: s.port.is_up() && s.own.is_some_and(|p| p.below_best),
             saturated: counters.is_some_and(|c| c.is_saturated()),
             not_active: matches!(
@@ -240,7 +245,8 @@ impl Model {
         })
     }
 
-    fn port_row<'m>(&'m self, s: &Seen<'m>, now: Stamp) -> PortRow<'m> {
+    fn port_row<'m>(&'m self, s: &Seen<'m>, from: Option<&Baseline>, now: Stamp) -> PortRow<'m> {
+        let mark = from.and_then(|b| b.mark(s.key));
         let up = s.port.is_up();
         let limit = self.interval().saturating_mul(2);
         let counters = s.own.and_then(|p| p.counters.as_deref());
@@ -262,9 +268,9 @@ impl Model {
             speed: s.node.speed(s.key.port),
             peer: self.peer_view(s.port),
             lid: s.node.lid(s.key.port),
-            errors: counters.map_or(Num::Unknown, |c| c.errors(now, limit)),
+            errors: counters.map_or(Num::Unknown, |c| c.errors(mark, now, limit)),
             errors_per_s: counters.map_or(Num::Unknown, |c| c.errors_per_s(now, limit)),
-            flags: self.flags(s),
+            flags: self.flags(s, mark),
             protected: s.node.guarded,
             age: info_age.max(counters_age),
             stale,
@@ -436,10 +442,14 @@ impl Model {
     pub(super) fn seen_port(
         &self,
         key: PortKey,
+        from: Option<&Baseline>,
         now: Stamp,
     ) -> Option<(PortRow<'_>, TrafficRow<'_>)> {
         let seen = self.look(key)?;
-        Some((self.port_row(&seen, now), self.traffic_row(&seen, now)))
+        Some((
+            self.port_row(&seen, from, now),
+            self.traffic_row(&seen, now),
+        ))
     }
 }
 
@@ -496,7 +506,7 @@ fn per_packet(part: Num<f64>, packets: Num<f64>, unit: f64) -> Num<f64> {
 }
 
 /// Share of time that a port wanted to send and could not, from its XmitWait ticks a second.
-fn wait_share(s: &Seen<'_>, ticks_per_s: Num<f64>) -> Num<f64> {
+pub(super) fn wait_share(s: &Seen<'_>, ticks_per_s: Num<f64>) -> Num<f64> {
     let own = s.own.map_or((0.0, 0.0), |p| (p.lane_bps, p.capacity_bps));
     match tick_seconds(s.data.tick, s.node.info.device_id(), own.0, own.1) {
         // Rounding at both ends of the interval may give slightly more than all of it.

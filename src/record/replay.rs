@@ -27,9 +27,9 @@ use crossbeam_channel::{Receiver, Sender, after, bounded, never, select};
 
 pub use clock::{Moment, PlayClock, Speed};
 pub use folding::{ByModel, by_model, fold};
-pub use marks::{ByEvent, Index, Mark, MarkKind, Observer};
+pub use marks::{ByEvent, Index, MAX_MARKS, Mark, MarkKind, Observer};
 pub use player::{Player, Wait};
-pub use tape::{Files, Played, ReplayError, Tape};
+pub use tape::{Files, Look, Played, ReplayError, Tape};
 
 use crate::event::SharedBatch;
 use crate::port::Stamp;
@@ -285,10 +285,18 @@ pub fn play(
         thread::Builder::new()
             .name("scan".into())
             .spawn(move || {
-                if let Some(end) = files.look_through() {
+                let look = files.look_through();
+                if look.end.is_some() {
                     let mut index = lock(&index);
-                    index.reach(end);
+                    look.end.into_iter().for_each(|end| index.reach(end));
                     index.know_extent();
+                    if look.marked {
+                        for (at, kind, text) in look.marks {
+                            index.add(at, kind, &text);
+                        }
+                        index.finish();
+                        return;
+                    }
                 }
                 scan(files, observer, &index, &stop);
             })
@@ -303,8 +311,11 @@ pub fn play(
     );
     player.set_until(options.until);
     let mut out = VecDeque::new();
+    if options.paused && options.at.is_none() {
+        player.begin_paused(Duration::ZERO);
+    }
     for command in [
-        options.paused.then_some(Command::Pause(true)),
+        (options.paused && options.at.is_some()).then_some(Command::Pause(true)),
         options.skip_idle.then_some(Command::SkipIdle(true)),
         options.at.map(Command::Seek),
     ]

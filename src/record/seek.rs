@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use super::frame::{Payload, payload};
 use super::reader::{Problems, Reader};
-use super::zst::{self, IndexMark};
+use super::replay::MAX_MARKS;
+use super::zst::{self, IndexMark, Placed};
 
 /// A place where reading may begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +26,8 @@ pub struct Seeker {
     compressed: bool,
     points: Vec<SeekPoint>,
     marks: Vec<IndexMark>,
+    /// `marks` are all there are.
+    marked: bool,
     range: Option<(u64, u64)>,
 }
 
@@ -43,6 +46,7 @@ impl Seeker {
             compressed: magic == zst::MAGIC,
             points: Vec::new(),
             marks: Vec::new(),
+            marked: false,
             range: None,
         };
         if seeker.compressed {
@@ -55,24 +59,36 @@ impl Seeker {
     }
 
     fn scan_frames(&mut self, file: &mut File) -> io::Result<()> {
-        let frames = match zst::index(file)? {
-            Some(frames) => frames,
-            // After a crash, or of another program.
-            None => zst::scan(file)?,
-        };
-        for frame in frames {
-            let entry = frame.entry;
-            self.reach(entry.from);
-            self.reach(entry.to);
-            self.marks.extend(entry.marks);
-            if entry.key {
-                self.points.push(SeekPoint {
-                    wall: entry.from,
-                    offset: frame.offset,
-                });
-            }
+        self.marked = true;
+        if zst::index(file, &mut |frame, version| self.frame(frame, version))? {
+            self.points.reverse();
+            self.marks.reverse();
+            return Ok(());
         }
+        // After a crash, or of another program.
+        self.points.clear();
+        self.marks.clear();
+        self.marked = true;
+        let described = zst::scan(file, &mut |frame, version| self.frame(frame, version))?;
+        self.marked &= described && self.range.is_some();
+        self.marks.sort_by_key(|m| m.wall);
         Ok(())
+    }
+
+    /// Of a file's many frames only those that are worth it are remembered.
+    fn frame(&mut self, frame: Placed, version: u32) {
+        let Placed { offset, entry } = frame;
+        self.reach(entry.from);
+        self.reach(entry.to);
+        self.marked &= version >= zst::VERSION;
+        self.marks.extend(entry.marks.into_iter().rev());
+        if self.marks.len() > 2 * MAX_MARKS {
+            self.thin();
+        }
+        if entry.key {
+            let wall = entry.from;
+            self.points.push(SeekPoint { wall, offset });
+        }
     }
 
     fn scan_blocks(&mut self, file: File) {
@@ -106,9 +122,25 @@ impl Seeker {
         &self.points
     }
 
-    /// What a timeline marks, of compressed recordings.
-    pub fn marks(&self) -> &[IndexMark] {
-        &self.marks
+    /// Keeps half of the marks that are the least.
+    fn thin(&mut self) {
+        for least in ["event", "alert"] {
+            let mut odd = false;
+            self.marks.retain(|m| {
+                odd ^= m.kind == least;
+                m.kind != least || odd
+            });
+            if self.marks.len() <= MAX_MARKS {
+                return;
+            }
+        }
+        self.marks.truncate(MAX_MARKS);
+    }
+
+    /// What a timeline marks, of compressed recordings, and whether that is all of it: files
+    /// without an index, of a crash or of an older version have to be read for theirs.
+    pub fn marks(&self) -> (&[IndexMark], bool) {
+        (&self.marks, self.marked)
     }
 
     /// A reader that begins with the last keyframe at or before `wall`, or with the file. What

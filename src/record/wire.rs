@@ -6,6 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::event::ledger::Ledger;
 use crate::event::{
     BackOff, Guarded, Malformed, Opened, Pace, Reading, SendFailed, Settings, Severity, SweepBegan,
     SweepEnded, TimedOut, What,
@@ -68,6 +69,7 @@ pub enum Body {
     SweepBegan(SweepBegan),
     SweepEnded(Box<SweepEnded>),
     Tick {},
+    Ledger(Box<Ledger>),
     ClockStep {
         wall: i64,
     },
@@ -243,6 +245,7 @@ impl Body {
             What::SweepBegan(v) => Body::SweepBegan(*v),
             What::SweepEnded(v) => Body::SweepEnded(Box::new(*v)),
             What::Tick => Body::Tick {},
+            What::Ledger(v) => Body::Ledger(v.clone()),
             What::ClockStep { wall } => Body::ClockStep { wall: *wall },
             What::Settings(v) => Body::Settings(v.clone()),
             What::Mark { text } => Body::Mark {
@@ -296,6 +299,7 @@ impl Body {
             Body::SweepBegan(v) => What::SweepBegan(v),
             Body::SweepEnded(v) => What::SweepEnded(*v),
             Body::Tick {} => What::Tick,
+            Body::Ledger(v) => What::Ledger(v),
             Body::ClockStep { wall } => What::ClockStep { wall },
             Body::Settings(v) => What::Settings(v),
             Body::Mark { text } => What::Mark { text: text.into() },

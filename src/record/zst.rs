@@ -24,6 +24,8 @@ const MUCH: usize = 1 << 20;
 const WINDOW_LOG: u32 = 25;
 /// So many frames share one list, which a reader jumps over in one step.
 const GROUP: usize = 64;
+/// Version of the skippable frames: since 2 they hold every mark.
+pub const VERSION: u32 = 2;
 /// Longest text of a skippable frame that is read.
 const MAX_TEXT: u32 = 1 << 20;
 
@@ -97,7 +99,7 @@ fn is_zero(n: &u32) -> bool {
 /// The text of a skippable frame.
 #[derive(Debug, Serialize, Deserialize)]
 struct Text {
-    /// Version.
+    /// [`VERSION`].
     fabtop: u32,
     #[serde(flatten)]
     entry: Entry,
@@ -149,7 +151,7 @@ impl Packer {
             Vec::new()
         };
         let text = Text {
-            fabtop: 1,
+            fabtop: VERSION,
             entry,
             group,
         };
@@ -180,28 +182,30 @@ pub struct Placed {
     pub entry: Entry,
 }
 
-/// All frames of a file, first to last, read from its end; `None` if they do not lead back to
-/// its beginning, as after a crash, or in another program's file.
-pub fn index(file: &mut (impl Read + Seek)) -> io::Result<Option<Vec<Placed>>> {
+/// Shows all frames of a file, last to first, read from its end; false if they do not lead back
+/// to its beginning, as after a crash, or in another program's file.
+pub fn index(
+    file: &mut (impl Read + Seek),
+    each: &mut impl FnMut(Placed, u32),
+) -> io::Result<bool> {
     let mut end = file.seek(SeekFrom::End(0))?;
-    let mut list = Vec::new();
     while end > 0 {
         let Some(text) = text_before(file, end)? else {
-            return Ok(None);
+            return Ok(false);
         };
+        let version = text.fabtop;
         for mut entry in std::iter::once(text.entry).chain(text.group.into_iter().rev()) {
             let len = u64::from(entry.packed) + u64::from(entry.index);
             let offset = end.checked_sub(len).filter(|_| entry.index > 0);
             let Some(offset) = offset else {
-                return Ok(None);
+                return Ok(false);
             };
             end = offset;
             entry.index = 0;
-            list.push(Placed { offset, entry });
+            each(Placed { offset, entry }, version);
         }
     }
-    list.reverse();
-    Ok(Some(list))
+    Ok(true)
 }
 
 /// The skippable frame that ends at `end`; its own length becomes `entry.index`.
@@ -236,16 +240,21 @@ fn parse_text(frame: &[u8]) -> Option<Text> {
 
 /// Where the last whole frame of a file ends.
 pub fn whole_length(file: &mut (impl Read + Seek)) -> io::Result<u64> {
-    Ok(walk(file)?.0)
+    Ok(walk(file, &mut |_, _| {})?.0)
 }
 
-/// Frames of a file, first to last, as far as they describe themselves; found without its end.
-pub fn scan(file: &mut (impl Read + Seek)) -> io::Result<Vec<Placed>> {
-    Ok(walk(file)?.1)
+/// Shows the frames of a file, first to last, as far as they describe themselves; found without
+/// its end. False if there are others, but for a last one that a crash cut off.
+pub fn scan(file: &mut (impl Read + Seek), each: &mut impl FnMut(Placed, u32)) -> io::Result<bool> {
+    Ok(walk(file, each)?.1)
 }
 
-/// Passes over all whole frames: where the last one ends, and those that were described.
-fn walk(file: &mut (impl Read + Seek)) -> io::Result<(u64, Vec<Placed>)> {
+/// Passes over all whole frames: where the last one ends, and whether each before it was
+/// described.
+fn walk(
+    file: &mut (impl Read + Seek),
+    each: &mut impl FnMut(Placed, u32),
+) -> io::Result<(u64, bool)> {
     let len = file.seek(SeekFrom::End(0))?;
     file.seek(SeekFrom::Start(0))?;
     let mut walk = Walk {
@@ -253,21 +262,22 @@ fn walk(file: &mut (impl Read + Seek)) -> io::Result<(u64, Vec<Placed>)> {
         at: 0,
         len,
     };
-    let (mut whole, mut before, mut list) = (0, 0, Vec::new());
+    let (mut whole, mut before, mut described) = (0, None, true);
     while let Some(text) = walk.frame()? {
         match text {
             Some(mut text) => {
                 text.entry.index = 0;
-                list.push(Placed {
-                    offset: before,
-                    entry: text.entry,
-                });
+                if let Some(offset) = before.take() {
+                    let entry = text.entry;
+                    each(Placed { offset, entry }, text.fabtop);
+                }
             }
-            None => before = whole,
+            // The one before has no description.
+            None => described &= before.replace(whole).is_none(),
         }
         whole = walk.at;
     }
-    Ok((whole, list))
+    Ok((whole, described))
 }
 
 struct Walk<F: Read + Seek> {
@@ -575,13 +585,27 @@ mod tests {
         }
     }
 
+    /// All frames by the index, if it leads to all of them.
+    fn indexed(bytes: &[u8]) -> Option<Vec<Placed>> {
+        let mut list = Vec::new();
+        let all = index(&mut Cursor::new(bytes), &mut |placed, _| list.push(placed));
+        list.reverse();
+        all.unwrap().then_some(list)
+    }
+
+    fn scanned(bytes: &[u8]) -> Vec<Placed> {
+        let mut list = Vec::new();
+        scan(&mut Cursor::new(bytes), &mut |placed, _| list.push(placed)).unwrap();
+        list
+    }
+
     #[test]
     fn frames_are_plain_zstd_that_any_decoder_reads() {
         let (bytes, parts) = file(5);
         assert_eq!(zstd::decode_all(&bytes[..]).unwrap(), parts.concat());
         // RFC 8878: the first frame is no skippable one, the second is one.
         assert_eq!(bytes[..4], [0x28, 0xB5, 0x2F, 0xFD]);
-        let walk = index(&mut Cursor::new(&bytes)).unwrap().unwrap();
+        let walk = indexed(&bytes).unwrap();
         let after = walk[0].entry.packed as usize;
         assert_eq!(bytes[after..after + 4], [0x5F, 0x2A, 0x4D, 0x18]);
     }
@@ -590,7 +614,7 @@ mod tests {
     fn the_index_leads_from_the_end_to_every_frame() {
         // Lists of 64 frames are jumped over: enough for two of them and a rest.
         let (bytes, parts) = file(150);
-        let placed = index(&mut Cursor::new(&bytes)).unwrap().unwrap();
+        let placed = indexed(&bytes).unwrap();
         assert_eq!(placed.len(), 150);
         for (n, (p, part)) in placed.iter().zip(&parts).enumerate() {
             let from = p.offset as usize;
@@ -600,18 +624,18 @@ mod tests {
             assert_eq!((p.entry.from, p.entry.key), (n as u64, n % 7 == 3));
         }
         // Found from the beginning, too.
-        assert_eq!(scan(&mut Cursor::new(&bytes)).unwrap(), placed);
+        assert_eq!(scanned(&bytes), placed);
     }
 
     #[test]
     fn a_torn_file_is_found_from_its_beginning() {
         let (bytes, _) = file(10);
-        let placed = index(&mut Cursor::new(&bytes)).unwrap().unwrap();
+        let placed = indexed(&bytes).unwrap();
         let last = placed[9].offset as usize;
         for cut in [last + 1, last + 20, bytes.len() - 1] {
             let torn = &bytes[..cut];
-            assert_eq!(index(&mut Cursor::new(torn)).unwrap(), None);
-            let found = scan(&mut Cursor::new(torn)).unwrap();
+            assert_eq!(indexed(torn), None);
+            let found = scanned(torn);
             assert_eq!(found[..], placed[..9]);
         }
         let whole = whole_length(&mut Cursor::new(&bytes[..last + 5])).unwrap();
@@ -621,7 +645,7 @@ mod tests {
     #[test]
     fn a_damaged_frame_is_named_and_passed_over() {
         let (mut bytes, parts) = file(20);
-        let placed = index(&mut Cursor::new(&bytes)).unwrap().unwrap();
+        let placed = indexed(&bytes).unwrap();
         // Its blocks' header: past magic, descriptor and content size.
         let at = placed[10].offset as usize + 6;
         bytes[at..at + 3].fill(0xFF);
@@ -645,7 +669,7 @@ mod tests {
                 bytes.splice(0..0, MAGIC);
             }
             inflate(&bytes);
-            let _ = index(&mut Cursor::new(&bytes)).unwrap();
+            indexed(&bytes);
             let whole = whole_length(&mut Cursor::new(&bytes)).unwrap();
             prop_assert!(whole <= bytes.len() as u64);
         }
@@ -656,8 +680,8 @@ mod tests {
             let at = at.index(bytes.len());
             bytes[at] ^= 1 << bit;
             inflate(&bytes);
-            let _ = index(&mut Cursor::new(&bytes)).unwrap();
-            let _ = scan(&mut Cursor::new(&bytes)).unwrap();
+            indexed(&bytes);
+            scanned(&bytes);
         }
     }
 }

@@ -10,12 +10,12 @@ use super::{flag_words, hex_guid, iso, port_rows};
 use crate::event::Severity;
 use crate::fabric::{Node, NodeKind, PortKey, effective_gbps};
 use crate::mad::{PhysState, PortState};
-use crate::model::view::{CounterView, DestinationRow, PortRow, TrafficRow};
-use crate::model::{Model, Num};
+use crate::model::view::{CounterView, DestinationRow, DetailGroup, FecView, PortRow, TrafficRow};
+use crate::model::{Ber, Model, Num};
 use crate::port::Stamp;
 
 /// A number with its state.
-struct N<T>(Num<T>);
+pub(super) struct N<T>(pub(super) Num<T>);
 
 impl<T: Serialize + Copy> Serialize for N<T> {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
@@ -51,6 +51,70 @@ struct PeerRow<'a> {
     former: bool,
 }
 
+/// A bit error rate: a number, or a limit that says so.
+struct B(Ber);
+
+impl Serialize for B {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        match self.0.get() {
+            None => s.serialize_none(),
+            Some((v, "")) => v.serialize(s),
+            Some((v, state)) => {
+                let mut map = s.serialize_map(Some(2))?;
+                map.serialize_entry("value", &v)?;
+                map.serialize_entry("state", state)?;
+                map.end()
+            }
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct FecReport<'a> {
+    mode: Option<String>,
+    counters: PerCounter<'a, u64>,
+    increments: PerCounter<'a, u64>,
+    raw_ber: B,
+    effective_ber: B,
+    /// The time that both are of.
+    interval_s: f64,
+    raw_ber_since: B,
+    effective_ber_since: B,
+    /// The time that both are of.
+    since_s: f64,
+    age_s: Option<f64>,
+}
+
+fn fec_report(fec: &FecView) -> FecReport<'_> {
+    FecReport {
+        mode: fec.mode.map(|m| m.to_string()),
+        counters: PerCounter(&fec.counters, |c| c.value),
+        increments: PerCounter(&fec.counters, |c| c.since),
+        raw_ber: B(fec.raw),
+        effective_ber: B(fec.effective),
+        interval_s: secs(fec.span),
+        raw_ber_since: B(fec.raw_since),
+        effective_ber_since: B(fec.effective_since),
+        since_s: secs(fec.observed),
+        age_s: fec.age.map(secs),
+    }
+}
+
+/// Optional counters by attribute and name; an attribute that is missing says why.
+fn details<S: Serializer>(groups: &[DetailGroup], s: S) -> Result<S::Ok, S::Error> {
+    s.collect_map(groups.iter().map(|g| {
+        let mut fields = serde_json::Map::new();
+        for row in &g.rows {
+            let value = serde_json::to_value(N(row.value)).unwrap_or_default();
+            fields.insert(row.name.clone(), value);
+        }
+        if let Some(why) = &g.missing {
+            fields.insert("missing".to_owned(), why.as_str().into());
+        }
+        (g.attribute, fields)
+    }))
+}
+
 #[derive(Serialize)]
 struct Port<'a> {
     guid: String,
@@ -74,16 +138,24 @@ struct Port<'a> {
     tx_share: N<f64>,
     rx_share: N<f64>,
     wait_share: N<f64>,
+    tx_packet_bytes: N<f64>,
+    rx_packet_bytes: N<f64>,
+    tx_multicast_share: N<f64>,
+    rx_multicast_share: N<f64>,
+    fec: Option<FecReport<'a>>,
+    #[serde(skip_serializing_if = "<[DetailGroup]>::is_empty")]
+    #[serde(serialize_with = "details")]
+    details: &'a [DetailGroup],
     counters: PerCounter<'a, u64>,
     increments: PerCounter<'a, u64>,
     per_s: PerCounter<'a, f64>,
 }
 
-fn secs(d: Duration) -> f64 {
+pub(super) fn secs(d: Duration) -> f64 {
     d.as_secs_f64()
 }
 
-fn kind(kind: NodeKind) -> &'static str {
+pub(super) fn kind(kind: NodeKind) -> &'static str {
     match kind {
         NodeKind::Unknown => "unknown",
         NodeKind::Ca => "CA",
@@ -191,7 +263,13 @@ pub(super) fn head(model: &Model, now: Stamp) -> String {
     out
 }
 
-fn port_text(row: &PortRow<'_>, t: Option<&TrafficRow<'_>>, counters: &[CounterView]) -> String {
+fn port_text(
+    row: &PortRow<'_>,
+    t: Option<&TrafficRow<'_>>,
+    counters: &[CounterView],
+    fec: Option<&FecView>,
+    groups: &[DetailGroup],
+) -> String {
     let of = |f: fn(&TrafficRow<'_>) -> Num<f64>| N(t.map_or(Num::Unknown, f));
     text(&Port {
         guid: row.key.node.to_string(),
@@ -225,6 +303,12 @@ fn port_text(row: &PortRow<'_>, t: Option<&TrafficRow<'_>>, counters: &[CounterV
         tx_share: of(|t| t.tx_share()),
         rx_share: of(|t| t.rx_share()),
         wait_share: of(|t| t.wait),
+        tx_packet_bytes: of(|t| t.tx_packet),
+        rx_packet_bytes: of(|t| t.rx_packet),
+        tx_multicast_share: of(|t| t.tx_multicast),
+        rx_multicast_share: of(|t| t.rx_multicast),
+        fec: fec.map(fec_report),
+        details: groups,
         counters: PerCounter(counters, |c| c.value),
         increments: PerCounter(counters, |c| c.since),
         per_s: PerCounter(counters, |c| c.rate),
@@ -235,9 +319,16 @@ pub(super) fn ports(model: &Model, now: Stamp) -> String {
     let traffic: BTreeMap<PortKey, TrafficRow<'_>> =
         model.traffic(now).into_iter().map(|t| (t.key, t)).collect();
     let all = port_rows(model, now);
-    let lines = all
-        .iter()
-        .map(|row| port_text(row, traffic.get(&row.key), &model.counters(row.key, now)));
+    let lines = all.iter().map(|row| {
+        let key = row.key;
+        port_text(
+            row,
+            traffic.get(&key),
+            &model.counters(key, now),
+            model.fec(key, now).as_ref(),
+            &model.details(key, now),
+        )
+    });
     finish(rows(head(model, now), "ports", lines))
 }
 

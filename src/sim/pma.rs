@@ -8,9 +8,9 @@ use super::world::{Landing, World};
 use crate::fabric::{LinkSpeed, NodeKind};
 use crate::mad::{
     Attribute, ClassCaps, ClassCaps2, ClassPortInfo, Mad, Method, PortCounters,
-    PortCountersExtended, PortExtendedSpeeds, PortFlowCtlCounters, PortRcvDataSl,
-    PortRcvErrorDetails, PortSamplesControl, PortVlXmitWait, PortXmitDataSl,
-    PortXmitDiscardDetails, Status,
+    PortCountersExtended, PortExtendedSpeeds, PortExtendedSpeedsRsFec, PortFlowCtlCounters,
+    PortRcvConCtrl, PortRcvDataSl, PortRcvErrorDetails, PortSamplesControl, PortVlXmitWait,
+    PortXmitConCtrl, PortXmitDataSl, PortXmitDiscardDetails, Status, SwPortVlCongestion,
 };
 use crate::port::QP1_QKEY;
 
@@ -128,6 +128,22 @@ impl World {
                 counters.set_port_select(select).set_wait(vls);
                 finish_with(mad, &counters)
             }
+            // Congestion control is off in this fabric: it has the counters, and they are 0.
+            PortRcvConCtrl::ID if generation >= Generation::Edr => {
+                let mut counters = PortRcvConCtrl::new();
+                counters.set_port_select(select);
+                finish_with(mad, &counters)
+            }
+            PortXmitConCtrl::ID if generation >= Generation::Edr => {
+                let mut counters = PortXmitConCtrl::new();
+                counters.set_port_select(select);
+                finish_with(mad, &counters)
+            }
+            SwPortVlCongestion::ID if generation >= Generation::Edr && kind == NodeKind::Switch => {
+                let mut counters = SwPortVlCongestion::new();
+                counters.set_port_select(select);
+                finish_with(mad, &counters)
+            }
             PortXmitDataSl::ID if generation >= Generation::Fdr => {
                 let mut counters = PortXmitDataSl::new();
                 let sl0 = asked.count(self, Counter::XmitData, Set::Narrow);
@@ -241,18 +257,27 @@ impl World {
         c
     }
 
-    fn extended_speeds(&self, asked: &Asked, select: u8) -> PortExtendedSpeeds {
-        let mut c = PortExtendedSpeeds::new();
+    /// With RS-FEC, symbols by lane; without, blocks by port alone.
+    fn extended_speeds(&self, asked: &Asked, select: u8) -> PortExtendedSpeedsRsFec {
+        let mut c = PortExtendedSpeedsRsFec::new();
         let get = |counter| cut(asked.count(self, counter, Set::Narrow), 0xFFFF_FFFF) as u32;
         let blocks = get(Counter::FecCorrectable);
         c.set_port_select(select)
             .set_correctable_blocks(blocks)
             .set_uncorrectable_blocks(get(Counter::FecUncorrectable));
         let port = self.ports.get(asked.ports.start as usize);
-        if port.is_some_and(|p| p.speed >= LinkSpeed::Hdr) {
-            // A repaired block has one or two wrong symbols as a rule.
+        if let Some(port) = port.filter(|p| p.speed >= LinkSpeed::Hdr) {
+            // A repaired block has one wrong symbol as a rule, and one in 16 has two.
             let symbols = u64::from(blocks) + u64::from(blocks) / 16;
-            c.set_corrected_symbols(cut(symbols, 0xFFFF_FFFF) as u32);
+            let symbols = cut(symbols, 0xFFFF_FFFF) as u32;
+            let lanes = u32::from(port.width.lanes().unwrap_or(1).clamp(1, 12));
+            let mut by_lane = [0; 12];
+            for (lane, count) in (0..lanes).zip(&mut by_lane) {
+                // Evenly, what is left over on the first.
+                *count = symbols / lanes + if lane == 0 { symbols % lanes } else { 0 };
+            }
+            c.set_corrected_symbols(symbols)
+                .set_fec_correctable_symbols(by_lane);
         }
         c
     }

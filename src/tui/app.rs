@@ -4,6 +4,7 @@
 //! one table in [`super::keys`]; what must be done outside the screen goes out as an [`Act`].
 
 mod draw;
+mod pages;
 mod tabs;
 mod typed;
 
@@ -12,6 +13,7 @@ use std::collections::BTreeMap;
 use crossterm::event::KeyEvent;
 use ratatui::layout::Rect;
 
+use self::pages::About;
 use super::facts::Facts;
 use super::filter::Filter;
 use super::keys::{self, Cmd, Kind, Scope};
@@ -22,6 +24,7 @@ use super::theme::Look;
 use super::told::Told;
 use crate::command::Command;
 use crate::fabric::PortKey;
+use crate::model::Baseline;
 use crate::port::Stamp;
 use crate::record::replay::{Command as Playing, MarkKind, SeekTo};
 
@@ -31,6 +34,7 @@ enum Over {
     Log,
     Help { top: usize },
     Detail { key: PortKey, top: usize },
+    Page { about: About, top: usize },
 }
 
 /// What a key asks of the world outside the screen.
@@ -66,6 +70,8 @@ pub struct App<F> {
     pub clock: Clock,
     /// What is said of the session beside its events.
     pub told: Told,
+    /// There is a shell to go back to.
+    pub can_suspend: bool,
     kind: Kind,
     pane: Pane,
     over: Vec<Over>,
@@ -80,11 +86,17 @@ pub struct App<F> {
     tables: BTreeMap<Pane, TableState>,
     log: TableState,
     frozen: Option<Frozen<F>>,
+    /// From when on errors are counted, if not from the session's beginning.
+    baseline: Option<Baseline>,
     message: Option<String>,
     /// Lines of the page over the pane, and lines in sight, at the last frame.
     page: (usize, usize),
     /// The line of the selected row at the last frame.
     selected_line: Option<Rect>,
+    /// The ends that were marked for a path.
+    marked: (Option<PortKey>, Option<PortKey>),
+    /// When the page in sight was last asked for.
+    asked: Option<Stamp>,
 }
 
 impl<F: Facts> App<F> {
@@ -94,6 +106,7 @@ impl<F: Facts> App<F> {
             look,
             clock,
             told: Told::Live,
+            can_suspend: true,
             kind,
             pane: Pane::Ports,
             over: Vec::new(),
@@ -105,9 +118,25 @@ impl<F: Facts> App<F> {
             tables: BTreeMap::new(),
             log: TableState::default(),
             frozen: None,
+            baseline: None,
             message: None,
             page: (0, 0),
             selected_line: None,
+            marked: (None, None),
+            asked: None,
+        }
+    }
+
+    /// The port that is looked at in full; none while the view is held still.
+    pub fn looked_at(&self) -> Option<PortKey> {
+        let top = self
+            .over
+            .iter()
+            .rev()
+            .find(|o| !matches!(o, Over::Help { .. }));
+        match top {
+            Some(Over::Detail { key, .. }) if self.frozen.is_none() => Some(*key),
+            _ => None,
         }
     }
 
@@ -118,6 +147,7 @@ impl<F: Facts> App<F> {
             Some(Over::Log) => Scope::Log,
             Some(Over::Help { .. }) => Scope::Help,
             Some(Over::Detail { .. }) => Scope::Detail,
+            Some(Over::Page { .. }) => Scope::Page,
         }
     }
 
@@ -129,6 +159,9 @@ impl<F: Facts> App<F> {
     /// The model is another one: nothing computed from the old one holds.
     pub fn renewed(&mut self) {
         self.renewals += 1;
+        if self.baseline.take().is_some() {
+            self.say("Errors are counted from the beginning: another moment is shown.");
+        }
     }
 
     /// True while the view is held still.
@@ -155,6 +188,9 @@ impl<F: Facts> App<F> {
         if let Some(pane) = Pane::shown_by(cmd) {
             self.show(pane);
             return None;
+        }
+        if let Some(act) = self.page_key(cmd, live, now) {
+            return act;
         }
         match cmd {
             Cmd::QuitNow => return Some(Act::Quit),
@@ -196,6 +232,15 @@ impl<F: Facts> App<F> {
             Cmd::Log => self.toggle(Over::Log),
             Cmd::Help => self.toggle(Over::Help { top: 0 }),
             Cmd::Copy => return Some(Act::Copy),
+            Cmd::Zero => return self.zero(live, now),
+            Cmd::Unzero => {
+                let had_one = self.baseline.take().is_some();
+                self.say(match had_one {
+                    true => "Errors are counted from the beginning of the session.",
+                    false => "Errors are counted from the beginning already.",
+                });
+                self.renewals += 1;
+            }
             Cmd::Redraw => return Some(Act::Redraw),
             Cmd::Suspend => return Some(Act::Suspend),
             Cmd::ReadCounters => {
@@ -251,6 +296,20 @@ impl<F: Facts> App<F> {
         })
     }
 
+    /// Counts errors from what is shown now on. In a live session the stream is told of it.
+    fn zero(&mut self, live: &F, now: Stamp) -> Option<Act> {
+        let (facts, at) = match &self.frozen {
+            Some(f) => (&f.facts, f.at),
+            None => (live, now),
+        };
+        self.baseline = Some(facts.baseline(at));
+        // What was sorted by another count is not sorted any more.
+        self.renewals += 1;
+        self.say("Errors are counted from now on; Z: from the beginning again.");
+        let text = "errors counted from here on".to_owned();
+        (self.kind == Kind::Live).then_some(Act::Send(Command::Act(text)))
+    }
+
     fn toggle(&mut self, over: Over) {
         let same = |a: &Over, b: &Over| std::mem::discriminant(a) == std::mem::discriminant(b);
         if self.over.last().is_some_and(|top| same(top, &over)) {
@@ -275,7 +334,7 @@ impl<F: Facts> App<F> {
     fn go(&mut self, by: Move) {
         let (lines, sight) = self.page;
         match self.over.last_mut() {
-            Some(Over::Help { top } | Over::Detail { top, .. }) => {
+            Some(Over::Help { top } | Over::Detail { top, .. } | Over::Page { top, .. }) => {
                 let last = lines.saturating_sub(sight);
                 let page = sight.saturating_sub(1).max(1);
                 *top = match by {
@@ -303,13 +362,13 @@ impl<F: Facts> App<F> {
                 // A node's first port: 0 of a switch, 1 of an adapter.
                 (0..=u8::MAX)
                     .map(|p| node.port(p))
-                    .find(|k| facts.detail(*k, now).is_some())
+                    .find(|k| facts.detail(*k, None, now).is_some())
             }
             Some(line @ RowKey::Line(..)) => facts
                 .log()
                 .find(|l| log::key_of(l) == *line)
                 .and_then(|l| l.about)
-                .filter(|k| facts.detail(*k, now).is_some()),
+                .filter(|k| facts.detail(*k, None, now).is_some()),
             Some(RowKey::Named(_)) | None => None,
         };
         match key {

@@ -3,11 +3,12 @@
 
 use std::time::Duration;
 
-use crate::fabric::{NodeId, PortKey};
-use crate::model::Model;
+use crate::fabric::{NodeId, NodeKind, PortKey};
 use crate::model::view::{
-    DestinationRow, HeaderView, InFlightRow, LogLine, PortDetail, PortRow, TotalsView, TrafficRow,
+    DestinationRow, HeaderView, InFlightRow, LogLine, PathView, PortDetail, PortRow, SaDifference,
+    SaTableView, SmRow, TotalsView, TrafficRow, UsesView,
 };
+use crate::model::{Baseline, Model};
 use crate::port::Stamp;
 
 /// A source of views. Cloned to hold a view still while the original goes on.
@@ -20,8 +21,8 @@ pub trait Facts: Clone {
     fn name(&self, node: NodeId) -> &str;
     /// The header.
     fn header(&self, now: Stamp) -> HeaderView<'_>;
-    /// Every port.
-    fn ports(&self, now: Stamp) -> Vec<PortRow<'_>>;
+    /// Every port, errors counted from a baseline on if there is one.
+    fn ports(&self, from: Option<&Baseline>, now: Stamp) -> Vec<PortRow<'_>>;
     /// Every port with a link.
     fn traffic(&self, now: Stamp) -> Vec<TrafficRow<'_>>;
     /// Sums over the fabric.
@@ -38,8 +39,39 @@ pub trait Facts: Clone {
     fn wall(&self, at: Stamp) -> i64;
     /// The counter interval in force.
     fn interval(&self) -> Duration;
-    /// One port in full.
-    fn detail(&self, key: PortKey, now: Stamp) -> Option<PortDetail<'_>>;
+    /// The path from a port to a LID by the forwarding tables.
+    fn path(&self, _: PortKey, _: u16, _: Stamp) -> Option<PathView<'_>> {
+        None
+    }
+    /// Who is reached by a port.
+    fn uses(&self, _: PortKey, _: Stamp) -> Option<UsesView<'_>> {
+        None
+    }
+    /// The port at which a path through this one's node begins or ends: a switch's port 0, an
+    /// adapter's own.
+    fn end_port(&self, _: PortKey) -> Option<PortKey> {
+        None
+    }
+    /// A port's base LID and LMC.
+    fn lids(&self, _: PortKey) -> Option<(u16, u8)> {
+        None
+    }
+    /// Every subnet manager.
+    fn subnet_managers(&self, _: Stamp) -> Vec<SmRow<'_>> {
+        Vec::new()
+    }
+    /// Every table of the SA.
+    fn sa_tables(&self, _: Stamp) -> Vec<SaTableView> {
+        Vec::new()
+    }
+    /// Where the SA and discovery differ; how many more; how many were seen only once.
+    fn sa_differences(&self, _: Stamp) -> (Vec<SaDifference>, usize, usize) {
+        (Vec::new(), 0, 0)
+    }
+    /// One port in full, counted from a baseline on if there is one.
+    fn detail(&self, key: PortKey, from: Option<&Baseline>, now: Stamp) -> Option<PortDetail<'_>>;
+    /// What every port has counted by now.
+    fn baseline(&self, now: Stamp) -> Baseline;
 }
 
 impl Facts for Model {
@@ -55,8 +87,8 @@ impl Facts for Model {
     fn header(&self, now: Stamp) -> HeaderView<'_> {
         Model::header(self, now)
     }
-    fn ports(&self, now: Stamp) -> Vec<PortRow<'_>> {
-        Model::ports(self, now)
+    fn ports(&self, from: Option<&Baseline>, now: Stamp) -> Vec<PortRow<'_>> {
+        Model::ports_since(self, from, now)
     }
     fn traffic(&self, now: Stamp) -> Vec<TrafficRow<'_>> {
         Model::traffic(self, now)
@@ -82,7 +114,35 @@ impl Facts for Model {
     fn interval(&self) -> Duration {
         Model::interval(self)
     }
-    fn detail(&self, key: PortKey, now: Stamp) -> Option<PortDetail<'_>> {
-        Model::detail(self, key, now)
+    fn path(&self, from: PortKey, lid: u16, now: Stamp) -> Option<PathView<'_>> {
+        Some(Model::path(self, from, lid, now))
+    }
+    fn uses(&self, port: PortKey, now: Stamp) -> Option<UsesView<'_>> {
+        Model::uses(self, port, now)
+    }
+    fn end_port(&self, key: PortKey) -> Option<PortKey> {
+        let switch = self.topology().node(key.node)?.kind == NodeKind::Switch;
+        let end = key.node.port(if switch { 0 } else { key.port });
+        self.lids(end).map(|_| end)
+    }
+    fn lids(&self, key: PortKey) -> Option<(u16, u8)> {
+        let node = self.topology().node(key.node)?;
+        let lmc = node.port(key.port)?.info.as_ref()?.lmc();
+        Some((node.lid(key.port)?, lmc))
+    }
+    fn subnet_managers(&self, now: Stamp) -> Vec<SmRow<'_>> {
+        Model::subnet_managers(self, now)
+    }
+    fn sa_tables(&self, now: Stamp) -> Vec<SaTableView> {
+        Model::sa_tables(self, now)
+    }
+    fn sa_differences(&self, now: Stamp) -> (Vec<SaDifference>, usize, usize) {
+        Model::sa_differences(self, now)
+    }
+    fn detail(&self, key: PortKey, from: Option<&Baseline>, now: Stamp) -> Option<PortDetail<'_>> {
+        Model::detail_since(self, key, from, now)
+    }
+    fn baseline(&self, now: Stamp) -> Baseline {
+        Model::baseline(self, now)
     }
 }

@@ -17,12 +17,15 @@ use super::told::{Replay, Told};
 use super::{Error, Exit, Mode, Options, Source};
 use crate::command::Command;
 use crate::event::SharedBatch;
+use crate::fabric::PortKey;
 use crate::model::Model;
 use crate::port::Stamp;
 use crate::record::replay::{Feed, PlayState, Position};
 
 /// The least time between two frames that a key asked for.
 const INPUT_GAP: Duration = Duration::from_millis(100);
+/// How long a port must be looked at before its optional counters are read.
+const DWELL: Duration = Duration::from_millis(300);
 /// How often a frame is tried again while the terminal takes none.
 const RETRY: Duration = Duration::from_millis(50);
 /// How often ages are looked at.
@@ -48,8 +51,12 @@ pub fn run(source: Source, mode: Mode, options: Options) -> Result<Exit, Error> 
         Source::Live { batches, clock } => (batches, never(), Some(clock)),
         Source::Fed(feed) => (never(), feed, None),
     };
+    // A session's leader, as under sshd without a shell, has nothing to go back to.
+    let alone = rustix::process::getsid(None).ok() == Some(rustix::process::getpid());
+    let mut app = App::new(mode.kind(), options.look, options.clock.clone());
+    app.can_suspend = options.can_suspend && !alone;
     let mut console = Console {
-        app: App::new(mode.kind(), options.look, options.clock.clone()),
+        app,
         model: Model::new(),
         coming: None,
         batches,
@@ -64,6 +71,7 @@ pub fn run(source: Source, mode: Mode, options: Options) -> Result<Exit, Error> 
         output,
         due: Some(Instant::now()),
         last_frame: None,
+        focus: Focus::default(),
     };
     let end = console.run(&inputs);
     console.guard.leave();
@@ -93,6 +101,33 @@ struct Console {
     /// When the next frame is to be drawn, if one is.
     due: Option<Instant>,
     last_frame: Option<Instant>,
+    focus: Focus,
+}
+
+/// The port that the engine reads in full, and the one that it shall.
+#[derive(Debug, Default)]
+struct Focus {
+    told: Option<PortKey>,
+    wanted: Option<PortKey>,
+    /// When the engine is told, if nothing else is looked at by then.
+    at: Option<Instant>,
+}
+
+impl Focus {
+    /// What is looked at now. What the engine is to be told, once it is time.
+    fn look(&mut self, at: Option<PortKey>, now: Instant) -> Option<Command> {
+        if self.wanted != at {
+            self.wanted = at;
+            self.at = Some(now + DWELL);
+        }
+        self.at.filter(|due| *due <= now)?;
+        self.at = None;
+        if self.told == self.wanted {
+            return None;
+        }
+        self.told = self.wanted;
+        Some(Command::Focus(self.told))
+    }
 }
 
 impl Console {
@@ -107,7 +142,13 @@ impl Console {
             if self.due.is_some_and(|due| due <= now) {
                 self.frame()?;
             }
+            if let Mode::Live(send) = &self.mode
+                && let Some(command) = self.focus.look(self.app.looked_at(), now)
+            {
+                send(command);
+            }
             let wake = self.due.map_or(tick, |due| due.min(tick));
+            let wake = self.focus.at.map_or(wake, |at| at.min(wake));
             let timeout = after(wake.saturating_duration_since(Instant::now()));
             select! {
                 recv(inputs.control) -> control => if let Ok(control) = control {
@@ -158,6 +199,11 @@ impl Console {
         let mut buf = Buffer::empty(Rect::new(0, 0, width, height));
         let stamp = self.now();
         self.tell();
+        if let Mode::Live(send) = &self.mode
+            && let Some(command) = self.app.refresh(&self.model, stamp)
+        {
+            send(command);
+        }
         self.app.draw(&self.model, stamp, &mut buf);
         self.output.show(buf)?;
         Ok(())
@@ -360,9 +406,7 @@ impl Console {
 
     /// The key for suspending stops the whole job, as the terminal would.
     fn ask_to_stop(&mut self) {
-        // A session's leader has no shell to come back from.
-        let alone = rustix::process::getsid(None).ok() == Some(rustix::process::getpid());
-        if !self.can_suspend || alone {
+        if !self.app.can_suspend {
             self.app.say("There is no shell to go back to.");
         } else {
             let _ = rustix::process::kill_current_process_group(rustix::process::Signal::TSTP);
@@ -415,5 +459,34 @@ impl From<io::Error> for Error {
             Some(libc::EIO | libc::EPIPE) => Error::HungUp,
             _ => Error::Io(e),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fabric::NodeId;
+
+    #[test]
+    fn the_engine_is_told_of_a_port_once_it_was_looked_at_for_a_while() {
+        let key = |port| Some(NodeId::new(1).port(port));
+        let start = Instant::now();
+        let at = |ms| start + Duration::from_millis(ms);
+        let mut focus = Focus::default();
+        assert!(focus.look(None, at(0)).is_none());
+        assert!(focus.look(key(1), at(100)).is_none());
+        // On to the next one before the time is over.
+        assert!(focus.look(key(2), at(300)).is_none());
+        assert!(focus.look(key(2), at(500)).is_none());
+        let told = focus.look(key(2), at(600));
+        assert!(matches!(told, Some(Command::Focus(port)) if port == key(2)));
+        assert!(focus.look(key(2), at(2_000)).is_none(), "once");
+        // Away and back again within the time: nothing to tell.
+        assert!(focus.look(None, at(2_100)).is_none());
+        assert!(focus.look(key(2), at(2_200)).is_none());
+        assert!(focus.look(key(2), at(2_600)).is_none());
+        assert!(focus.look(None, at(3_000)).is_none());
+        let told = focus.look(None, at(3_300));
+        assert!(matches!(told, Some(Command::Focus(None))));
     }
 }

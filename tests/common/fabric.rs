@@ -2,6 +2,39 @@
 
 use std::fmt::Write;
 
+/// Two switches and five hosts whose links run at different widths and speeds. `w`, `s` and `e`
+/// are masks of the widths, speeds and extended speeds that a port has enabled.
+pub const UNEVEN: &str = r#"width=3
+speed=7
+extspeed=3
+Switch 8 "sw1"
+[1] "h1"[1] #w=1 s=7
+[2] "h2"[1] #w=2 s=1 e=0
+[3] "sw2"[3]
+[4] "h4"[1] # w=3 e=2
+[5] "h5"[1]
+
+Switch 4 "sw2"
+[1] "h3"[1]
+[3] "sw1"[3]
+
+Hca 1 "h3"
+[1] "sw2"[1]
+
+Hca 1 "h1"
+[1] "sw1"[1] #w=1 s=7
+
+Hca 1 "h2"
+[1] "sw1"[2] #w=2 s=1 e=0
+
+Hca 1 "h4"
+[1] "sw1"[4] # w=3 e=2
+
+extspeed=1
+Hca 1 "h5"
+[1] "sw1"[5]
+"#;
+
 /// A two-level fat tree: every leaf switch has hosts below and a link to every spine above.
 #[derive(Clone, Copy, Debug)]
 pub struct FatTree {

@@ -103,10 +103,17 @@ impl Console {
     /// The program itself with these arguments.
     #[allow(dead_code)] // not every test that shares this file starts it
     pub fn program(args: &[&str], cols: u16, rows: u16) -> Console {
+        Console::program_in(&[], args, cols, rows)
+    }
+
+    /// The program itself, run by another one.
+    #[allow(dead_code)] // as above
+    pub fn program_in(by: &[&str], args: &[&str], cols: u16, rows: u16) -> Console {
         let dir = tempfile::tempdir().unwrap();
         let script = r#"shift; exec "$@" 2>"$SCRATCH/stderr""#;
         let mut command = command(script, "", dir.path());
         command.env("TZ", "UTC");
+        command.args(by);
         command.arg(env!("CARGO_BIN_EXE_fabtop"));
         command.args(args);
         Console::spawn(command, dir, cols, rows)

@@ -10,7 +10,7 @@ use fabtop::model::view::{
     FecView, Flags, HeaderView, InFlightRow, LogLine, PeerView, PortDetail, PortRow, SmView,
     SubnetSize, SweepView, TotalsView, TrafficRow,
 };
-use fabtop::model::{Ber, Num};
+use fabtop::model::{Baseline, Ber, Num};
 use fabtop::port::{Agent, AgentReport, LocalPort, Stamp};
 use fabtop::tui::Facts;
 
@@ -473,7 +473,7 @@ impl Facts for Fixture {
             wall: WALL,
         }
     }
-    fn ports(&self, _: Stamp) -> Vec<PortRow<'_>> {
+    fn ports(&self, _: Option<&Baseline>, _: Stamp) -> Vec<PortRow<'_>> {
         self.ports.clone()
     }
     fn traffic(&self, _: Stamp) -> Vec<TrafficRow<'_>> {
@@ -511,7 +511,10 @@ impl Facts for Fixture {
     fn interval(&self) -> Duration {
         secs(5)
     }
-    fn detail(&self, key: PortKey, _: Stamp) -> Option<PortDetail<'_>> {
+    fn baseline(&self, now: Stamp) -> Baseline {
+        Baseline::nothing_at(now)
+    }
+    fn detail(&self, key: PortKey, _: Option<&Baseline>, _: Stamp) -> Option<PortDetail<'_>> {
         let end = |key: PortKey| {
             let row = self.ports.iter().find(|r| r.key == key)?;
             let traffic = self.traffic.iter().find(|r| r.key == key)?;
@@ -671,6 +674,10 @@ impl Facts for Fixture {
         };
         let near = end(key)?;
         let far = near.row.peer.and_then(|p| end(p.key));
-        Some(PortDetail { near, far })
+        Some(PortDetail {
+            near,
+            far,
+            findings: Vec::new(),
+        })
     }
 }

@@ -23,6 +23,29 @@ fn densest(times: &[Stamp]) -> usize {
         .unwrap_or(0)
 }
 
+/// The check below must convict what would pass for a limit: a token bucket that holds 100 ms'
+/// worth of sends lets an idle client send that much at once and the refill on top.
+#[test]
+fn a_token_bucket_exceeds_the_budget_of_a_window() {
+    let rate = 500;
+    let (hold, refill) = (rate / 10, Duration::from_secs(1) / rate);
+    let mut times = Vec::new();
+    let (mut tokens, mut now) = (hold, Stamp::ZERO);
+    while times.len() < 200 {
+        if tokens == 0 {
+            now = now + refill;
+            tokens += 1;
+        }
+        times.push(now);
+        tokens -= 1;
+    }
+    // 50 at once, then one every 2 ms: 49 more before 100 ms are over.
+    assert_eq!(densest(&times), 99);
+    // Without a store it is no more than the rate.
+    let even: Vec<Stamp> = (0..200).map(|i| Stamp::ZERO + refill * i).collect();
+    assert_eq!(densest(&even), 50);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     /// Whatever the fabric's latency and losses: no window of 100 ms holds more than a tenth of

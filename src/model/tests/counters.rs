@@ -21,7 +21,7 @@ fn wide(xmit: u64, rcv: u64) -> PortCountersExtended {
 
 /// Field report 2: nodes without errors vanished from the output.
 #[test]
-fn a_clean_node_shows_zeros() {
+fn field_report_02_a_clean_node_shows_zeros() {
     let mut s = Session::fabric();
     s.narrow(HOST_PORT(), &PortCounters::new());
     let row = s.model.port(HOST_PORT(), s.now).unwrap();
@@ -35,7 +35,7 @@ fn a_clean_node_shows_zeros() {
 
 /// Field report 8: words were taken as bytes, or multiplied by lanes.
 #[test]
-fn a_thousand_words_are_four_thousand_bytes_at_every_width() {
+fn field_report_08_a_thousand_words_are_four_thousand_bytes_at_every_width() {
     for (width, gbps) in [
         (LinkWidth::X1, 25.0),
         (LinkWidth::X2, 50.0),
@@ -61,7 +61,7 @@ fn a_thousand_words_are_four_thousand_bytes_at_every_width() {
 
 /// Field report 9: the rate was attached to the switch, not to the port.
 #[test]
-fn two_ports_of_one_switch_have_their_own_speeds_and_rates() {
+fn field_report_09_two_ports_of_one_switch_have_their_own_speeds_and_rates() {
     let mut s = Session::fabric();
     let mut slow = edr(0);
     slow.set_link_speed_ext_active(LinkSpeedExt::Fdr);
@@ -84,7 +84,7 @@ fn two_ports_of_one_switch_have_their_own_speeds_and_rates() {
 
 /// Field report 4: an optional attribute failed and took the base counters with it.
 #[test]
-fn a_refused_optional_attribute_leaves_the_base_counters() {
+fn field_report_04_a_refused_optional_attribute_leaves_the_base_counters() {
     let mut s = Session::fabric();
     let target = Target::port(HOST_PORT(), 1);
     s.refuse(
@@ -113,7 +113,7 @@ fn a_refused_optional_attribute_leaves_the_base_counters() {
 
 /// Field report 4, the other way round: it worked, and a firmware update took it away.
 #[test]
-fn base_counters_take_over_when_the_wide_ones_are_refused_later() {
+fn field_report_04_base_counters_take_over_when_the_wide_ones_are_refused_later() {
     let mut s = Session::fabric();
     s.caps(HOST_PORT(), WIDE, ClassCaps2(0));
     s.at(5.0).wide(HOST_PORT(), &wide(1 << 40, 0));
@@ -138,7 +138,7 @@ fn base_counters_take_over_when_the_wide_ones_are_refused_later() {
 
 /// Field report 5: a counter or attribute that the tool does not know broke it.
 #[test]
-fn an_unknown_attribute_changes_no_counter() {
+fn field_report_05_an_unknown_attribute_changes_no_counter() {
     let mut s = Session::fabric();
     s.narrow(HOST_PORT(), &narrow(3));
     let before = s.model.counters(HOST_PORT(), s.now);
@@ -150,9 +150,9 @@ fn an_unknown_attribute_changes_no_counter() {
     assert_eq!(s.model.counters(HOST_PORT(), s.now), before);
 }
 
-/// Field reports 16 and 29: others reset counters; a negative delta was guessed as zero.
+/// Field report 16: others reset counters.
 #[test]
-fn a_reset_by_others_is_no_rate_and_no_spike_and_is_told() {
+fn field_report_16_a_reset_by_others_is_no_rate_and_no_spike_and_is_told() {
     let mut s = Session::fabric();
     s.at(5.0).narrow(HOST_PORT(), &narrow(40_000));
     s.at(10.0).narrow(HOST_PORT(), &narrow(40_010));
@@ -178,9 +178,25 @@ fn a_reset_by_others_is_no_rate_and_no_spike_and_is_told() {
     assert_eq!(s.texts().iter().filter(|t| **t == told).count(), 1);
 }
 
+/// Field report 29: a negative delta was guessed as zero.
+#[test]
+fn field_report_29_a_value_below_the_last_is_a_reset_and_no_zero() {
+    let mut s = Session::fabric();
+    s.at(5.0).narrow(HOST_PORT(), &narrow(100));
+    // To a value above zero, and below: in both the interval has no rate, not one of 0.
+    s.at(10.0).narrow(HOST_PORT(), &narrow(99));
+    let c = counter(&s, HOST_PORT(), "SymbolErrorCounter");
+    assert_eq!((c.rate, c.since), (Num::Reset, Num::AtLeast(99)));
+    s.at(15.0).narrow(HOST_PORT(), &narrow(0));
+    let c = counter(&s, HOST_PORT(), "SymbolErrorCounter");
+    assert_eq!((c.rate, c.since), (Num::Reset, Num::AtLeast(99)));
+    // Other counters of the same reading keep their rates.
+    assert_eq!(counter(&s, HOST_PORT(), "PortRcvErrors").rate, Num::Is(0.0));
+}
+
 /// Field report 17: 32-bit counters saturate and look like silence.
 #[test]
-fn a_pegged_counter_is_at_least_and_its_rate_unknown() {
+fn field_report_17_a_pegged_counter_is_at_least_and_its_rate_unknown() {
     let mut s = Session::fabric();
     let mut c = PortCounters::new();
     c.set_xmit_data(0xFFFF_FF00).set_local_link_integrity(3);
@@ -205,7 +221,7 @@ fn a_pegged_counter_is_at_least_and_its_rate_unknown() {
 
 /// Field report 17: 64-bit counters are preferred where the node has them.
 #[test]
-fn wide_data_is_preferred_and_narrow_data_passed_over() {
+fn field_report_17_wide_data_is_preferred_and_narrow_data_passed_over() {
     let mut s = Session::fabric();
     s.caps(HOST_PORT(), WIDE, ClassCaps2(0));
     let mut pegged = narrow(0);
@@ -224,7 +240,7 @@ fn wide_data_is_preferred_and_narrow_data_passed_over() {
 
 /// Field report 18: 64-bit error counters of a node without them read as 0.
 #[test]
-fn capability_bits_decide_where_errors_come_from() {
+fn field_report_18_capability_bits_decide_where_errors_come_from() {
     let mut zeros = wide(0, 0);
     zeros.set_symbol_error(0);
     // Without the bit, PortCounters counts.
@@ -268,7 +284,7 @@ fn unicast_and_multicast_need_the_full_extended_width() {
 
 /// Field report 28: errors counted since boot were taken for news.
 #[test]
-fn what_was_there_at_the_start_is_no_error_of_this_session() {
+fn field_report_28_what_was_there_at_the_start_is_no_error_of_this_session() {
     let mut s = Session::fabric();
     let mut c = PortCounters::new();
     c.set_link_downed(200);
@@ -283,7 +299,7 @@ fn what_was_there_at_the_start_is_no_error_of_this_session() {
 
 /// Field report 27: PortXmitWait is shown as a share of time.
 #[test]
-fn waiting_is_a_share_of_time_by_the_tick() {
+fn field_report_27_waiting_is_a_share_of_time_by_the_tick() {
     let mut s = Session::fabric();
     s.caps(HOST_PORT(), ClassCaps::XMIT_WAIT, ClassCaps2(0));
     let mut c = PortCounters::new();

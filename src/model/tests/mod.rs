@@ -2,9 +2,11 @@
 //!
 //! Tests named after field reports say which failure of other tools they guard against.
 
+mod alerts;
 mod counters;
 mod keyframes;
 mod log;
+mod optional;
 mod ports;
 mod timeouts;
 

@@ -6,7 +6,7 @@ use crate::mad::{MlnxExtPortInfo, MlnxSpeeds};
 
 /// Field report 3: a switch's last ports were lost.
 #[test]
-fn there_are_as_many_rows_as_ports_the_last_included() {
+fn field_report_03_there_are_as_many_rows_as_ports_the_last_included() {
     let s = Session::fabric();
     let rows = s.model.ports(s.now);
     let got: Vec<_> = rows.iter().map(|r| r.key).collect();

@@ -47,8 +47,9 @@ impl Speed {
     /// Real time.
     pub const REAL: Speed = Speed::Times(1_000);
 
-    /// The speeds that keys step through.
-    const LADDER: [Speed; 14] = [
+    /// The speeds that keys step through. As fast as can be read is no step of it: nobody who
+    /// presses a key once too often should find the recording at its end.
+    const LADDER: [Speed; 13] = [
         Speed::Times(100),
         Speed::Times(200),
         Speed::Times(500),
@@ -62,7 +63,6 @@ impl Speed {
         Speed::Times(200_000),
         Speed::Times(500_000),
         Speed::Times(1_000_000),
-        Speed::Max,
     ];
 
     /// `factor` times real time, held between 0.1 and 1000.
@@ -76,7 +76,7 @@ impl Speed {
     /// The next step up.
     pub fn faster(self) -> Speed {
         let up = Self::LADDER.into_iter().find(|s| *s > self);
-        up.unwrap_or(Speed::Max)
+        up.unwrap_or(self)
     }
 
     /// The next step down.
@@ -250,7 +250,8 @@ mod tests {
         assert_eq!(Speed::times(3.0).faster(), Speed::Times(5_000));
         assert_eq!(Speed::times(3.0).slower(), Speed::Times(2_000));
         assert_eq!(Speed::Times(100).slower(), Speed::Times(100));
-        assert_eq!(Speed::Times(1_000_000).faster(), Speed::Max);
+        assert_eq!(Speed::Times(1_000_000).faster(), Speed::Times(1_000_000));
+        assert_eq!(Speed::Max.faster(), Speed::Max);
         assert_eq!(Speed::Max.slower(), Speed::Times(1_000_000));
         assert_eq!("2.5x".parse(), Ok(Speed::Times(2_500)));
         assert_eq!("max".parse(), Ok(Speed::Max));

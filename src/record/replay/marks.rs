@@ -38,6 +38,13 @@ impl MarkKind {
         wanted == MarkKind::Event || self == wanted
     }
 
+    /// The kind with this name.
+    pub fn named(name: &str) -> Option<MarkKind> {
+        [MarkKind::Event, MarkKind::Alert, MarkKind::Bookmark]
+            .into_iter()
+            .find(|kind| kind.name() == name)
+    }
+
     /// In words, for "no later …".
     pub const fn name(self) -> &'static str {
         match self {

@@ -8,7 +8,7 @@ use super::clock::{Moment, PlayClock, Speed};
 use super::marks::{Index, MarkKind, Observer};
 use super::tape::{Played, Tape};
 use super::{Command, Feed, PlayState, Position, SeekTo};
-use crate::event::{Batch, What};
+use crate::event::{Batch, SweepKind, What};
 use crate::port::Stamp;
 
 /// How often the position is told while nothing happens.
@@ -16,6 +16,8 @@ const TELL: Duration = Duration::from_millis(100);
 /// While it plays, "previous" goes to what is at least this far back: pressed twice, it moves
 /// on although the first mark is just behind.
 const STEP_BACK: Duration = Duration::from_secs(1);
+/// How far into a recording without a discovery a paused replay begins.
+const OVERVIEW: Duration = Duration::from_secs(10);
 
 /// What to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +41,8 @@ enum Goal {
     Sweep,
     /// After an event of this kind.
     Mark(MarkKind),
+    /// Where there is something to see: after the first discovery, or soon without one.
+    Overview,
 }
 
 /// Plays a tape.
@@ -97,6 +101,12 @@ impl Player {
     /// Plays no further than to here.
     pub fn set_until(&mut self, until: Option<SeekTo>) {
         self.until = until;
+    }
+
+    /// Stands still where there is something to see, instead of before the first event.
+    pub fn begin_paused(&mut self, now: Duration) {
+        self.clock.set_paused(now, true);
+        self.goal = Some(Goal::Overview);
     }
 
     /// Emits what is due at `now`: at most one batch, and the position if it changed.
@@ -172,6 +182,10 @@ impl Player {
                     self.arrive(now, to);
                     continue;
                 }
+                Some(Goal::Overview) if self.is_past_overview(moment) => {
+                    self.arrive(now, self.reached);
+                    continue;
+                }
                 Some(_) => {}
                 None => match self.clock.due_in(now, moment) {
                     None => return Wait::Command,
@@ -192,6 +206,10 @@ impl Player {
             let arrived = match self.goal {
                 Some(Goal::Event) => true,
                 Some(Goal::Sweep) => matches!(played.event.what, What::SweepEnded(_)),
+                Some(Goal::Overview) => matches!(
+                    &played.event.what,
+                    What::SweepEnded(sweep) if sweep.kind == SweepKind::Discovery
+                ),
                 Some(Goal::Mark(kind)) => {
                     let seen = self.observer.observe(&played.event);
                     seen.is_some_and(|(found, _)| found.is_a(kind))
@@ -200,10 +218,15 @@ impl Player {
             };
             events.push(played.event);
             if arrived {
-                self.arrive(now, moment);
+                self.arrive(now, self.reached);
             }
         }
         Wait::Now
+    }
+
+    fn is_past_overview(&self, moment: Moment) -> bool {
+        let start = lock(&self.index).start();
+        start.is_some_and(|start| moment > start.after(OVERVIEW))
     }
 
     /// The goal is reached: from here on at the clock's pace.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::clock::Moment;
+use super::marks::MarkKind;
 use super::places::{Place, Places};
 use crate::event::{Event, What};
 use crate::record::{Problem, Problems, Reader, Seeker};
@@ -113,6 +114,17 @@ struct Part {
 struct Table {
     parts: Vec<Part>,
     places: Places,
+}
+
+/// What an index tells of files.
+#[derive(Debug)]
+pub struct Look {
+    /// When the last event was.
+    pub end: Option<Moment>,
+    /// Moments worth going to, in order of time.
+    pub marks: Vec<(Moment, MarkKind, String)>,
+    /// These are all there are; else the files have to be read for them.
+    pub marked: bool,
 }
 
 /// Recordings in order of time.
@@ -268,11 +280,15 @@ impl Files {
         self.table().places.set_budget(budget);
     }
 
-    /// Looks where the keyframes are, for all readers of these files, and says when the last
-    /// event was. Compressed files with an index take no time, others are read once.
-    pub fn look_through(&self) -> Option<Moment> {
+    /// Looks where the keyframes are, for all readers of these files, and what else an index
+    /// tells. Compressed files with one take no time, others are read once.
+    pub fn look_through(&self) -> Look {
         let count = self.table().parts.len();
-        let mut end = None;
+        let mut look = Look {
+            end: None,
+            marks: Vec::new(),
+            marked: count > 0,
+        };
         for number in 0..count {
             let (path, before) = match self.table().parts.get(number) {
                 Some(part) => (part.path.clone(), part.before),
@@ -280,9 +296,18 @@ impl Files {
             };
             // What cannot be read is named by who plays it.
             let Ok(seeker) = Seeker::open(&path) else {
+                look.marked = false;
                 continue;
             };
-            end = end.max(seeker.range().map(|(_, to)| Moment(to)));
+            look.end = look.end.max(seeker.range().map(|(_, to)| Moment(to)));
+            let (marks, all) = seeker.marks();
+            look.marked &= all;
+            if look.marked {
+                look.marks.extend(marks.iter().filter_map(|m| {
+                    let kind = MarkKind::named(&m.kind)?;
+                    Some((Moment(m.wall), kind, m.text.clone()))
+                }));
+            }
             let compressed = is_compressed(&path);
             let mut table = self.table();
             for point in seeker.points() {
@@ -298,7 +323,7 @@ impl Files {
                 part.seeker = Some(Arc::new(seeker));
             }
         }
-        end
+        look
     }
 
     fn note(&mut self, name: Option<PathBuf>, what: &dyn std::fmt::Display) {

@@ -3,7 +3,8 @@
 use super::*;
 use crate::fabric::PortKey;
 use crate::mad::{
-    ClassCaps, ClassPortInfo, PortCounters, PortCountersExtended, PortExtendedSpeeds, Status,
+    ClassCaps, ClassPortInfo, PortCounters, PortCountersExtended, PortExtendedSpeeds,
+    PortExtendedSpeedsRsFec, Status,
 };
 
 fn key(name: &str, port: u8) -> PortKey {
@@ -135,6 +136,39 @@ fn each_generation_has_its_own_optional_counters() {
     assert!(caps.cap_mask().has(ClassCaps::RS_FEC));
     let speeds: PortExtendedSpeeds = client.count(new, 1);
     assert!(speeds.correctable_blocks() > 0);
+}
+
+#[test]
+fn rs_fec_counts_blocks_symbols_and_lanes() {
+    let mut client = Client::healthy(default_fabric());
+    // An HDR leaf with 4x links.
+    let lid = client.lid_of("leaf05", 0);
+    let read = |client: &mut Client| -> PortExtendedSpeedsRsFec { client.count(lid, 1) };
+    let before = read(&mut client);
+    for (counter, by) in [
+        (Counter::FecCorrectable, 1_600),
+        (Counter::FecUncorrectable, 3),
+    ] {
+        client
+            .port
+            .act(client.now, errors(key("leaf05", 1), counter, by));
+    }
+    let after = read(&mut client);
+    // Both reads are some µs apart: nothing else was repaired.
+    assert_eq!(
+        after.correctable_blocks() - before.correctable_blocks(),
+        1_600
+    );
+    assert_eq!(
+        after.uncorrectable_blocks() - before.uncorrectable_blocks(),
+        3
+    );
+    // One symbol a block, and in one of 16 another one.
+    let symbols = after.corrected_symbols() - before.corrected_symbols();
+    assert!(symbols.abs_diff(1_700) <= 1, "{symbols}");
+    let lanes = after.fec_correctable_symbols();
+    assert_eq!(lanes.iter().sum::<u32>(), after.corrected_symbols());
+    assert!(lanes[3] > 0 && lanes[4] == 0, "{lanes:?}");
 }
 
 #[test]

@@ -48,6 +48,7 @@ impl<F: Facts> App<F> {
         let around = header::Around {
             told: &told,
             paused,
+            since: self.baseline.as_ref().map(|b| live.wall(b.at())),
             closed: live.closed(),
             clock: &self.clock,
         };
@@ -88,13 +89,14 @@ impl<F: Facts> App<F> {
         let look = self.look;
         match self.over.last_mut() {
             Some(Over::Help { top }) => {
-                let page = help::page(self.kind, area.width.saturating_sub(1), &look);
+                let room = area.width.saturating_sub(1);
+                let page = help::page(self.kind, self.can_suspend, room, &look);
                 *top = (*top).min(page.len().saturating_sub(usize::from(area.height)));
                 page.draw(inset(area), *top, buf, &look);
                 self.page = (page.len(), usize::from(area.height));
             }
             Some(Over::Detail { key, top }) => {
-                let lines = match facts.detail(*key, at) {
+                let lines = match facts.detail(*key, self.baseline.as_ref(), at) {
                     Some(d) => detail::draw(inset(area), buf, &d, *top, &look),
                     None => {
                         let mut page = panes::Page::default();
@@ -108,6 +110,10 @@ impl<F: Facts> App<F> {
                 };
                 *top = (*top).min(lines.saturating_sub(usize::from(area.height)));
                 self.page = (lines, usize::from(area.height));
+            }
+            Some(Over::Page { about, .. }) => {
+                let about = *about;
+                self.draw_page(about, area, buf, facts, at);
             }
             Some(Over::Log) | None => self.table_body(area, buf, facts, at),
         }
@@ -126,6 +132,7 @@ impl<F: Facts> App<F> {
             buf,
             facts,
             at,
+            baseline: self.baseline.as_ref(),
             clock: &self.clock,
             look: &look,
             rows: Rows(area),

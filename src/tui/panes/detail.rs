@@ -7,8 +7,8 @@ use ratatui::layout::Rect;
 
 use super::ports::flag_words;
 use super::{Page, pad, pad_left, phys_word, state_word};
-use crate::model::Num;
-use crate::model::view::{CounterView, EndDetail, PortDetail};
+use crate::model::view::{CounterView, DetailGroup, DetailRow, EndDetail, FecView, PortDetail};
+use crate::model::{Ber, Num};
 use crate::tui::text::{age, count, num, percent, si, width};
 use crate::tui::theme::{Look, Role};
 
@@ -149,12 +149,18 @@ fn end(title: &str, e: &EndDetail<'_>, room: u16, look: &Look) -> Page {
         );
     }
 
+    packets(&mut page, e, room, look);
+
     page.gap();
     page.line(vec![
         ("Counters".into(), Role::Accent),
         old(e.counters_age, t.stale || row.stale),
     ]);
     counters(&mut page, &e.counters, room, look);
+    page.gap();
+    fec(&mut page, e.fec.as_ref(), room, look);
+    page.gap();
+    details(&mut page, &e.details, room, look);
     page.gap();
     page.line(vec![
         ("PortInfo".into(), Role::Accent),
@@ -164,6 +170,133 @@ fn end(title: &str, e: &EndDetail<'_>, room: u16, look: &Look) -> Page {
         fact(&mut page, name, value.clone(), Role::Text, room, look);
     }
     page
+}
+
+/// Average packets, multicast, waiting.
+fn packets(page: &mut Page, e: &EndDetail<'_>, room: u16, look: &Look) {
+    let t = &e.traffic;
+    for (name, size, multicast) in [
+        ("Packets out", t.tx_packet, t.tx_multicast),
+        ("Packets in", t.rx_packet, t.rx_multicast),
+    ] {
+        let (octets, role) = num(size, look, Role::Text, |v| format!("{v:.0}"));
+        let mut text = format!("{octets} B on average");
+        if multicast.get().is_some() {
+            let (share, _) = num(multicast, look, Role::Text, percent);
+            text += &format!(", {share} multicast");
+        }
+        fact(page, name, text, role, room, look);
+    }
+    let (wait, role) = num(t.wait, look, Role::Text, percent);
+    let text = format!("{wait} of the time");
+    fact(page, "Could not send", text, role, room, look);
+}
+
+/// A bit error rate in the time it was seen in, never a bare zero.
+fn rate_words(ber: Ber, seen: Duration, look: &Look) -> String {
+    match ber {
+        Ber::Unknown => look.glyphs.unknown.to_owned(),
+        known => format!("{known} in {}", age(seen)),
+    }
+}
+
+/// Forward error correction: its mode, what it repaired, what that means in bits.
+fn fec(page: &mut Page, fec: Option<&FecView>, room: u16, look: &Look) {
+    let Some(fec) = fec else {
+        page.line(vec![
+            ("Error correction".into(), Role::Accent),
+            (" not told by this node".into(), Role::Label),
+        ]);
+        return;
+    };
+    page.line(vec![
+        ("Error correction".into(), Role::Accent),
+        old(fec.age, fec.stale && fec.age.is_some()),
+    ]);
+    let mode = fec
+        .mode
+        .map_or_else(|| look.glyphs.unknown.to_owned(), |m| m.to_string());
+    fact(page, "FEC mode", mode, Role::Text, room, look);
+    if fec.age.is_none() {
+        return;
+    }
+    let role = match fec.stale {
+        true => Role::Stale,
+        false => Role::Text,
+    };
+    for (name, last, all) in [
+        ("Raw BER", fec.raw, fec.raw_since),
+        ("Effective BER", fec.effective, fec.effective_since),
+    ] {
+        let last = rate_words(last, fec.span, look);
+        let all = rate_words(all, fec.observed, look);
+        fact(page, name, format!("{last}, {all}"), role, room, look);
+    }
+    counters(page, &fec.counters, room, look);
+}
+
+/// Optional counters, a group an attribute.
+fn details(page: &mut Page, groups: &[DetailGroup], room: u16, look: &Look) {
+    page.heading("Optional counters");
+    if groups.is_empty() {
+        page.line(vec![("None was read.".into(), Role::Label)]);
+        return;
+    }
+    for group in groups {
+        let mut line = vec![(group.title.to_owned(), Role::Text)];
+        match (&group.missing, group.rows.is_empty()) {
+            // Why, in place of numbers.
+            (Some(why), true) => {
+                line.push((format!(" {} {why}", look.glyphs.unknown), Role::Label));
+                page.line(line);
+                continue;
+            }
+            (Some(why), false) => line.push((format!(" ({why} since)"), Role::Warn)),
+            (None, _) => {}
+        }
+        if group.stale {
+            line.push(old(group.age, true));
+        }
+        page.line(line);
+        let quiet =
+            |r: &DetailRow| r.value == Num::Is(0) && matches!(r.rate.get(), None | Some(0.0));
+        // A table of a VL or SL each: those of which there is something to say.
+        let table = group.rows.len() > 6;
+        let mut zeros = 0;
+        for row in &group.rows {
+            if table && quiet(row) {
+                zeros += 1;
+                continue;
+            }
+            detail_row(page, row, room, look);
+        }
+        if zeros > 0 {
+            let text = match zeros == group.rows.len() {
+                true => format!("  all {zeros} are 0"),
+                false => format!("  the other {zeros} are 0"),
+            };
+            page.line(vec![(text, Role::Label)]);
+        }
+    }
+}
+
+fn detail_row(page: &mut Page, row: &DetailRow, room: u16, look: &Look) {
+    let unit = match row.unit {
+        "" => String::new(),
+        unit => format!(" ({unit})"),
+    };
+    let name_room = room.saturating_sub(VALUE + RATE + 3).clamp(8, 44);
+    let (value, value_role) = num(row.value, look, Role::Text, |v| v.to_string());
+    let (rate, rate_role) = num(row.rate, look, Role::Label, si);
+    page.line(vec![
+        (
+            pad(&format!("  {}{unit}", row.label), name_room, look),
+            Role::Text,
+        ),
+        (pad_left(&value, VALUE + 1, look), value_role),
+        (pad_left(&rate, RATE + 1, look), rate_role),
+        ("/s".into(), Role::Label),
+    ]);
 }
 
 const VALUE: u16 = 15;

@@ -22,6 +22,8 @@ pub struct Around<'a> {
     pub told: &'a Told,
     /// For how long the view has been held still.
     pub paused: Option<Duration>,
+    /// Wall time from which on errors are counted, if that was chosen.
+    pub since: Option<i64>,
     /// Why the session ended.
     pub closed: Option<&'a str>,
     /// How wall times are shown.
@@ -109,6 +111,10 @@ fn title(area: Rect, buf: &mut Buffer, h: &HeaderView<'_>, around: &Around<'_>, 
     }
     if let Some(for_) = around.paused {
         facts.push((0, vec![(format!("[PAUSED {}]", age(for_)), Role::Badge)]));
+    }
+    if let Some(wall) = around.since {
+        let text = format!(" errors since {} ", around.clock.seconds(wall));
+        facts.push((0, vec![(text, Role::Badge)]));
     }
     match h.local {
         Some(local) => {

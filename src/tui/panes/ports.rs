@@ -14,7 +14,7 @@ pub const FIRST_SORT: usize = 9;
 
 /// Draws the pane.
 pub fn draw<F: Facts>(sheet: &mut Sheet<'_, F>) {
-    let rows = sheet.facts.ports(sheet.at);
+    let rows = sheet.facts.ports(sheet.baseline, sheet.at);
     let columns = columns(rows.iter().any(|r| r.stale));
     sheet.table(&rows, &columns, key, matches);
 }

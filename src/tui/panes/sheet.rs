@@ -3,6 +3,7 @@
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
+use crate::model::Baseline;
 use crate::port::Stamp;
 use crate::tui::facts::Facts;
 use crate::tui::filter::Filter;
@@ -58,6 +59,8 @@ pub struct Sheet<'a, F> {
     pub facts: &'a F,
     /// The time shown.
     pub at: Stamp,
+    /// From when on errors are counted, if not from the session's beginning.
+    pub baseline: Option<&'a Baseline>,
     /// The operator's time zone.
     pub clock: &'a Clock,
     /// How to draw.

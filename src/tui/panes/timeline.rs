@@ -74,7 +74,8 @@ fn facts(replay: &Replay, clock: &Clock, look: &Look) -> Vec<Fact> {
         ),
     ];
     if p.end_known {
-        let percent = (p.fraction(p.moment) * 100.0).floor();
+        // Who went to 50% is not to read 49%.
+        let percent = (p.fraction(p.moment) * 100.0 + 1e-6).floor();
         facts.push((3, vec![text(format!("{percent:3.0}%"))]));
     }
     if let Some(wall) = replay.wall() {

@@ -337,15 +337,31 @@ fn best_device() {
     assert_eq!(selected(&t, &Select::ca("d")), Some(("d".into(), 0)));
 }
 
+/// A host whose only ports are Ethernet, or which has one of each: the wrong port was picked, or
+/// the message was cryptic.
 #[test]
-fn only_ethernet_is_said() {
+fn field_report_12_the_infiniband_port_is_chosen_and_with_none_one_line_says_so() {
+    // Only Ethernet, on one device or on several.
     let t = Tree::new();
     t.device("mlx5_0", "1: CA\n", &[ROCE, P { number: 2, ..ROCE }]);
-    let e = t.sysfs().resolve(&Select::any()).unwrap_err();
-    assert!(matches!(e, Error::OnlyEthernet { .. }), "{e}");
-    let text = e.to_string();
-    assert!(text.contains("only Ethernet"), "{text}");
-    assert!(text.contains("mlx5_0/2 (Ethernet)"), "{text}");
+    t.device("mlx5_1", "1: CA\n", &[ROCE]);
+    for select in [Select::any(), Select::ca("mlx5_0")] {
+        let e = t.sysfs().resolve(&select).unwrap_err();
+        assert!(matches!(e, Error::OnlyEthernet { .. }), "{e}");
+        let text = e.to_string();
+        assert!(text.contains("only Ethernet"), "{text}");
+        assert!(text.contains("mlx5_0/2 (Ethernet)"), "{text}");
+        assert!(!text.contains('\n'), "{text}");
+    }
+    // One of each, the Ethernet one first, up, and in front in every order: on one device ...
+    let t = Tree::new();
+    t.device("mlx5_0", "1: CA\n", &[ROCE, P { number: 2, ..INIT }]);
+    assert_eq!(selected(&t, &Select::any()), Some(("mlx5_0".into(), 2)));
+    // ... and on two. Even a port that is down is a better one than one of another kind.
+    let t = Tree::new();
+    t.device("mlx5_0", "1: CA\n", &[ROCE]);
+    t.device("mlx5_1", "1: CA\n", &[DOWN]);
+    assert_eq!(selected(&t, &Select::any()), Some(("mlx5_1".into(), 1)));
 }
 
 #[test]
