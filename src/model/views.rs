@@ -309,6 +309,7 @@ impl Model {
             errors: counters.map_or(Num::Unknown, |c| c.errors(mark, now, limit)),
             errors_per_s: counters.map_or(Num::Unknown, |c| c.errors_per_s(now, limit)),
             flags: self.flags(s, mark),
+            protected: s.node.guarded,
             age: info_age.max(counters_age),
             stale,
         }

@@ -164,6 +164,7 @@ impl Fixture {
                 errors: Num::Is(0),
                 errors_per_s: Num::Is(0.0),
                 flags: Flags::default(),
+                protected: false,
                 age: Some(secs(2)),
                 stale: false,
             });
