@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::engine::MKey;
 use crate::event::{Budget, Settings};
 use crate::fabric::thresholds::{Suppress, Thresholds};
 use crate::record::replay::{SeekTo, Speed};
@@ -154,6 +155,15 @@ pub struct ReportArgs {
     #[arg(value_enum)]
     pub kind: ReportKind,
 
+    /// What `path`, `routes`, `uses` and `sa` are about; a node is a name, 0xGUID or LID, with
+    /// [PORT] behind it where it has several
+    #[arg(value_name = "OF")]
+    pub of: Vec<String>,
+
+    /// Of `path`: which of the LIDs that TO has, counted from its base LID [default: 0]
+    #[arg(long, value_name = "N")]
+    pub path_bits: Option<u8>,
+
     /// Collect for this long, then print [default: until the first full discovery and counter
     /// sweep are done]
     #[arg(long = "for", value_name = "TIME", value_parser = humantime::parse_duration)]
@@ -204,6 +214,16 @@ pub enum ReportKind {
     Topology,
     /// Each loop's last sweep: requests, failures, how long it took
     Sweeps,
+    /// Every subnet manager: priority, state, activity count
+    Sms,
+    /// The SA's tables and where they differ from discovery; with a TABLE, its records
+    Sa,
+    /// The path FROM TO by the forwarding tables, hop by hop
+    Path,
+    /// The forwarding table of a SWITCH: LID, port, destination
+    Routes,
+    /// The destinations that are reached by a port: NODE PORT
+    Uses,
     /// Every alert: what needs a look, since when, and whom to suspect
     Alerts,
     /// The event log: what happened, oldest first
@@ -301,6 +321,15 @@ pub struct Common {
     /// Do not subscribe for notices at the SA: then nothing at all is set
     #[arg(long, global = true)]
     pub no_subscribe: bool,
+
+    /// M_Key for SMPs, as a number: nodes that protect themselves with it answer. Never shown or
+    /// recorded, but every user of this host can see a command line: see --m-key-file
+    #[arg(long, global = true, value_name = "KEY", value_parser = KeyText::take)]
+    pub m_key: Option<KeyText>,
+
+    /// Read the M_Key from the first line of FILE
+    #[arg(long, global = true, value_name = "FILE", conflicts_with = "m_key")]
+    pub m_key_file: Option<PathBuf>,
 
     /// Names by GUID [default: /etc/rdma/ib-node-name-map or
     /// /etc/opensm/ib-node-name-map, where there is one]
@@ -425,6 +454,40 @@ fn timeout(text: &str) -> Result<Duration, String> {
         return Err("must be between 10ms and 1min".into());
     }
     Ok(time)
+}
+
+/// What was given as a key, right or wrong: no message repeats it.
+#[derive(Clone)]
+pub struct KeyText(String);
+
+impl KeyText {
+    fn take(text: &str) -> Result<KeyText, std::convert::Infallible> {
+        Ok(KeyText(text.to_owned()))
+    }
+
+    /// The key.
+    ///
+    /// # Errors
+    /// A sentence for the user.
+    pub fn key(&self) -> Result<MKey, String> {
+        m_key(&self.0)
+    }
+}
+
+impl std::fmt::Debug for KeyText {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("KeyText(..)")
+    }
+}
+
+/// An M_Key, in C's notation: 0x hexadecimal, 0 octal, else decimal.
+///
+/// # Errors
+/// A sentence that does not repeat the text: it may be a key with a slip in it.
+pub fn m_key(text: &str) -> Result<MKey, String> {
+    crate::fabric::names::base0(text.trim())
+        .and_then(MKey::new)
+        .ok_or_else(|| "not an M_Key: give a number such as 0x1234, not 0".into())
 }
 
 fn nanos(time: Duration) -> u64 {

@@ -24,12 +24,16 @@
 
 mod alerts;
 mod json;
+mod routing;
+mod sa;
 mod sweeps;
 mod table;
 mod text;
 mod topology;
 
 pub use alerts::{alerts, any_grave};
+pub use routing::{path, routes, uses};
+pub use sa::{sa, sms};
 pub use sweeps::sweeps;
 pub use topology::topology;
 

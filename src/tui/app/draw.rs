@@ -112,6 +112,10 @@ impl<F: Facts> App<F> {
                 *top = (*top).min(lines.saturating_sub(usize::from(area.height)));
                 self.page = (lines, usize::from(area.height));
             }
+            Some(Over::Page { about, .. }) => {
+                let about = *about;
+                self.draw_page(about, area, buf, facts, at);
+            }
             Some(Over::Log) | None => self.table_body(area, buf, facts, at),
         }
     }
@@ -139,6 +143,8 @@ impl<F: Facts> App<F> {
             // Another model counts its own changes anew.
             revision: facts.revision().wrapping_add(self.renewals << 40),
             empty: "Nothing known yet.",
+            renewals: self.renewals,
+            large_above: self.large_above,
         };
         match pane {
             Some(pane) => pane.draw(&mut sheet),
