@@ -25,7 +25,8 @@ fn nodes_of(change: &Change) -> [Option<NodeId>; 2] {
         | Change::NodeReturned(id)
         | Change::NodeMissing(id)
         | Change::NodeForgotten(id)
-        | Change::Described(id) => [Some(id), None],
+        | Change::Described(id)
+        | Change::Guarded(id, _) => [Some(id), None],
         Change::Replaced { expected, found } => [Some(expected), Some(found)],
         Change::PortState { port, .. } | Change::LinkRate { port } | Change::Lid { port, .. } => {
             [Some(port.node), None]
