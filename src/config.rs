@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::engine::MKey;
 use crate::event::{Budget, Settings};
+use crate::fabric::thresholds::{Suppress, Thresholds};
 use crate::record::replay::{SeekTo, Speed};
 
 /// htop for an InfiniBand fabric.
@@ -153,6 +155,15 @@ pub struct ReportArgs {
     #[arg(value_enum)]
     pub kind: ReportKind,
 
+    /// What `path`, `routes`, `uses` and `sa` are about; a node is a name, 0xGUID or LID, with
+    /// [PORT] behind it where it has several
+    #[arg(value_name = "OF")]
+    pub of: Vec<String>,
+
+    /// Of `path`: which of the LIDs that TO has, counted from its base LID [default: 0]
+    #[arg(long, value_name = "N")]
+    pub path_bits: Option<u8>,
+
     /// Collect for this long, then print [default: until the first full discovery and counter
     /// sweep are done]
     #[arg(long = "for", value_name = "TIME", value_parser = humantime::parse_duration)]
@@ -198,6 +209,16 @@ pub enum ReportKind {
     Topology,
     /// Each loop's last sweep: requests, failures, how long it took
     Sweeps,
+    /// Every subnet manager: priority, state, activity count
+    Sms,
+    /// The SA's tables and where they differ from discovery; with a TABLE, its records
+    Sa,
+    /// The path FROM TO by the forwarding tables, hop by hop
+    Path,
+    /// The forwarding table of a SWITCH: LID, port, destination
+    Routes,
+    /// The destinations that are reached by a port: NODE PORT
+    Uses,
 }
 
 /// Formats of `report topology`.
@@ -292,10 +313,29 @@ pub struct Common {
     #[arg(long, global = true)]
     pub no_subscribe: bool,
 
+    /// M_Key for SMPs, as a number: nodes that protect themselves with it answer. Never shown or
+    /// recorded, but every user of this host can see a command line: see --m-key-file
+    #[arg(long, global = true, value_name = "KEY", value_parser = KeyText::take)]
+    pub m_key: Option<KeyText>,
+
+    /// Read the M_Key from the first line of FILE
+    #[arg(long, global = true, value_name = "FILE", conflicts_with = "m_key")]
+    pub m_key_file: Option<PathBuf>,
+
     /// Names by GUID [default: /etc/rdma/ib-node-name-map or
     /// /etc/opensm/ib-node-name-map, where there is one]
     #[arg(long, global = true, value_name = "FILE", env = "NODE_NAME_MAP")]
     pub node_name_map: Option<PathBuf>,
+
+    /// Limits of error counters: Name=value, value/h, value/15min, each with an optional
+    /// :severity [default: /etc/infiniband-diags/error_thresholds, where there is one]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub thresholds: Option<PathBuf>,
+
+    /// Raise no alerts of these names: a counter's or an alert's, or * for all; NAME@GUID and
+    /// NAME@GUID/PORT only there
+    #[arg(long, global = true, value_name = "NAMES", value_delimiter = ',')]
+    pub suppress: Vec<Suppress>,
 
     #[command(flatten)]
     pub recording: Recording,
@@ -407,6 +447,40 @@ fn timeout(text: &str) -> Result<Duration, String> {
     Ok(time)
 }
 
+/// What was given as a key, right or wrong: no message repeats it.
+#[derive(Clone)]
+pub struct KeyText(String);
+
+impl KeyText {
+    fn take(text: &str) -> Result<KeyText, std::convert::Infallible> {
+        Ok(KeyText(text.to_owned()))
+    }
+
+    /// The key.
+    ///
+    /// # Errors
+    /// A sentence for the user.
+    pub fn key(&self) -> Result<MKey, String> {
+        m_key(&self.0)
+    }
+}
+
+impl std::fmt::Debug for KeyText {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("KeyText(..)")
+    }
+}
+
+/// An M_Key, in C's notation: 0x hexadecimal, 0 octal, else decimal.
+///
+/// # Errors
+/// A sentence that does not repeat the text: it may be a key with a slip in it.
+pub fn m_key(text: &str) -> Result<MKey, String> {
+    crate::fabric::names::base0(text.trim())
+        .and_then(MKey::new)
+        .ok_or_else(|| "not an M_Key: give a number such as 0x1234, not 0".into())
+}
+
 fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
@@ -441,6 +515,7 @@ impl Common {
             timeout_ms: u32::try_from(self.timeout.as_millis()).unwrap_or(u32::MAX),
             attempts: self.attempts,
             names: std::collections::BTreeMap::new(),
+            thresholds: Thresholds::default(),
         })
     }
 }

@@ -6,12 +6,16 @@
 //!
 //! This room is vocabulary only: it must never do anything.
 
+pub mod ledger;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::fabric::Severity;
 use crate::fabric::sa::SaTable;
+use crate::fabric::thresholds::Thresholds;
 use crate::fabric::{Lid, NodeId, PortKey, Target};
 use crate::mad::Mad;
 use crate::port::{Address, AgentReport, LocalPort, Source, Stamp};
@@ -77,6 +81,8 @@ pub enum What {
     DeviceBack,
     /// A node's back-off changed.
     BackOff(BackOff),
+    /// A node is protected by an M_Key and gets no SMP any more; or it may be asked again.
+    Guarded(Guarded),
     /// The pace in force and its use.
     Pace(Box<Pace>),
     /// A sweep began.
@@ -87,6 +93,8 @@ pub enum What {
     Tick,
     /// A MAD exchange known from before: a keyframe's content, applied only when joining.
     Known(Box<Known>),
+    /// What else was known from before: a keyframe's content, applied only when joining.
+    Ledger(Box<ledger::Ledger>),
     /// Wall time was set: it is now `wall` at this event's time.
     ClockStep {
         /// Nanoseconds since the Unix epoch.
@@ -132,21 +140,6 @@ pub enum What {
     },
 }
 
-/// How grave something is.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
-#[serde(rename_all = "lowercase")]
-pub enum Severity {
-    /// Good to know.
-    #[default]
-    Info,
-    /// Worth a look.
-    Warning,
-    /// Needs a person.
-    Critical,
-}
-
 /// The session's opening.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Opened {
@@ -183,6 +176,9 @@ pub struct Settings {
     /// Names that override node descriptions, by GUID.
     #[serde(default)]
     pub names: std::collections::BTreeMap<crate::fabric::Guid, String>,
+    /// How much of an error counter is too much, and which alerts are not wanted.
+    #[serde(default)]
+    pub thresholds: Thresholds,
 }
 
 impl Settings {
@@ -219,6 +215,7 @@ impl Default for Settings {
             timeout_ms: 1_000,
             attempts: 3,
             names: std::collections::BTreeMap::new(),
+            thresholds: Thresholds::default(),
         }
     }
 }
@@ -338,6 +335,15 @@ pub struct BackOff {
     pub failures: u32,
     /// When it is asked again; `None` when it answers again.
     pub until: Option<Stamp>,
+}
+
+/// A node that an M_Key protects is left alone after its first silence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Guarded {
+    /// Which node.
+    pub node: NodeId,
+    /// False: it is asked again.
+    pub guarded: bool,
 }
 
 /// The pace in force and what is used of it.

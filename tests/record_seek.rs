@@ -60,7 +60,10 @@ fn keyframe_of(events: &[Event]) -> usize {
     let next = events[0].seq;
     events
         .iter()
-        .rposition(|e| e.seq == next && matches!(e.what, What::Known(_) | What::Opened(_)))
+        .rposition(|e| {
+            let told = matches!(e.what, What::Known(_) | What::Opened(_) | What::Ledger(_));
+            e.seq == next && told
+        })
         .unwrap()
         + 1
 }

@@ -40,6 +40,23 @@ fn fabric_as_shown(model: &Model, now: Stamp) -> Vec<String> {
             row.key, row.name, row.kind, row.state, row.width, row.speed, row.lid
         )
     }));
+    // Baselines: what was counted since the session began.
+    for row in model.ports(now) {
+        for c in model.counters(row.key, now) {
+            let since = (c.value.get().is_some()).then_some(c.since);
+            lines.push(format!("{:?} {} {since:?}", row.key, c.name));
+        }
+        lines.push(format!("{:?} {:?}", row.errors, row.flags));
+    }
+    lines.extend(model.alerts().iter().map(|a| format!("{a:?}")));
+    lines.push(format!("{:?}", model.alert_counts()));
+    lines.extend(model.destinations(now).iter().map(|d| {
+        format!(
+            "{} {:?} sent {} answered {} retried {} timed out {} in flight {}",
+            d.name, d.node, d.sent, d.answered, d.retried, d.timed_out, d.in_flight
+        )
+    }));
+    lines.extend(model.in_flight(now).iter().map(|f| format!("{f:?}")));
     lines
 }
 
@@ -55,11 +72,12 @@ fn differences(a: &[String], b: &[String]) -> Vec<String> {
 
 #[test]
 fn a_joined_model_shows_the_same_fabric() {
-    let end = Stamp::from_secs(75);
+    let end = Stamp::from_secs(200);
+    let mut opened = 0;
     let events = session(end);
     // In the middle of a counter sweep, after one, after port states were read again, and after
     // a fault changed something.
-    for join in [7_300, 12_900, 33_000, 64_500].map(Stamp::from_millis) {
+    for join in [7_300, 12_900, 33_000, 64_500, 100_100].map(Stamp::from_millis) {
         let split = events.partition_point(|e| e.at <= join);
         let (before, after) = events.split_at(split);
         let mut whole = Model::new();
@@ -86,6 +104,7 @@ fn a_joined_model_shows_the_same_fabric() {
         assert_eq!(known as usize, ledger.len());
 
         let now = before.last().unwrap().at;
+        opened += whole.alert_counts().all();
         let (a, b) = (fabric_as_shown(&whole, now), fabric_as_shown(&joined, now));
         let differ = differences(&a, &b);
         assert!(differ.is_empty(), "at {join:?}:\n{}", differ.join("\n"));
@@ -103,4 +122,5 @@ fn a_joined_model_shows_the_same_fabric() {
         assert_eq!(joined.header(end).dropped, 0);
         assert_eq!(joined.digests_differ(), 0);
     }
+    assert!(opened > 0, "no alert was open at any of these moments");
 }

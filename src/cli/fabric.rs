@@ -9,12 +9,17 @@ use crate::config::{Common, SimTime};
 use crate::engine;
 use crate::event::Settings;
 use crate::fabric::names::NameMap;
+use crate::fabric::thresholds::{Origin, Thresholds};
+use crate::model::alerts;
 use crate::port::{MadPort, PortError, UmadPort};
 use crate::sim::ibsim::IbsimPort;
 use crate::sim::{self, SimOptions, SimPort};
 
 /// Where a name map is looked for when none is named.
 const NAME_MAPS: [&str; 2] = ["/etc/rdma/ib-node-name-map", "/etc/opensm/ib-node-name-map"];
+
+/// Where infiniband-diags has its thresholds.
+const THRESHOLDS: &str = "/etc/infiniband-diags/error_thresholds";
 
 /// Opens the port that the options name.
 pub fn open(common: &Common) -> Result<Box<dyn MadPort>, Failure> {
@@ -82,13 +87,63 @@ fn simulator(common: &Common, file: Option<&Path>) -> Result<Box<dyn MadPort>, F
         .map_err(|error| Failure::Usage(error.to_string()))
 }
 
-/// The settings, with the name map read.
+/// The settings, with the name map and the thresholds read.
 pub fn settings(common: &Common) -> Result<Settings, Failure> {
     let mut settings = common.settings().map_err(Failure::Usage)?;
+    settings.thresholds = thresholds(common)?;
+    read_names(common, &mut settings)?;
+    Ok(settings)
+}
+
+/// The thresholds: of the file that is named, else of the default one, else the program's own.
+fn thresholds(common: &Common) -> Result<Thresholds, Failure> {
+    let named = common.thresholds.as_deref();
+    let path = named.unwrap_or(Path::new(THRESHOLDS));
+    let mut thresholds = match fs::read(path) {
+        Ok(bytes) => {
+            let origin = match named {
+                Some(_) => Origin::Named,
+                None => Origin::Found,
+            };
+            let (thresholds, problems) = Thresholds::parse(&bytes, origin, alerts::is_counter);
+            for problem in problems {
+                complain(&format!(
+                    "{}:{}: {}",
+                    path.display(),
+                    problem.line,
+                    problem.what
+                ));
+            }
+            thresholds
+        }
+        Err(error) if named.is_some() => {
+            return Err(Failure::Usage(format!(
+                "cannot read the thresholds file {}: {error}",
+                path.display()
+            )));
+        }
+        // A default file that cannot be read is no reason to show nothing.
+        Err(_) => Thresholds::default(),
+    };
+    for suppress in &common.suppress {
+        if !alerts::is_name(&suppress.name) {
+            return Err(Failure::Usage(format!(
+                "--suppress {}: there is no alert of this name; give a counter's name, * or one \
+                 of {}",
+                suppress.name,
+                alerts::NAMES.join(", ")
+            )));
+        }
+    }
+    thresholds.suppress.clone_from(&common.suppress);
+    Ok(thresholds)
+}
+
+fn read_names(common: &Common, settings: &mut Settings) -> Result<(), Failure> {
     let named = common.node_name_map.clone();
     let found = NAME_MAPS.iter().map(PathBuf::from).find(|p| p.exists());
     let Some(path) = named.clone().or(found) else {
-        return Ok(settings);
+        return Ok(());
     };
     match fs::read(&path) {
         Ok(bytes) => {
@@ -112,11 +167,31 @@ pub fn settings(common: &Common) -> Result<Settings, Failure> {
         // A default file that cannot be read is no reason to show nothing.
         Err(_) => {}
     }
-    Ok(settings)
+    Ok(())
+}
+
+/// The M_Key that the options name.
+fn m_key(common: &Common) -> Result<Option<engine::MKey>, Failure> {
+    let Some(path) = &common.m_key_file else {
+        let given = common.m_key.as_ref().map(crate::config::KeyText::key);
+        return given
+            .transpose()
+            .map_err(|why| Failure::Usage(format!("--m-key: {why}")));
+    };
+    let text = fs::read_to_string(path).map_err(|error| {
+        Failure::Usage(format!(
+            "cannot read the M_Key file {}: {error}",
+            path.display()
+        ))
+    })?;
+    crate::config::m_key(text.lines().next().unwrap_or_default())
+        .map(Some)
+        .map_err(|why| Failure::Usage(format!("{}: {why}", path.display())))
 }
 
 /// What the engine is told at its start.
-pub fn config(common: &Common, settings: Settings) -> engine::Config {
+pub fn config(common: &Common, settings: Settings) -> Result<engine::Config, Failure> {
+    let m_key = m_key(common)?;
     let since_epoch = SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)
         .unwrap_or_default();
@@ -129,8 +204,9 @@ pub fn config(common: &Common, settings: Settings) -> engine::Config {
             since_epoch.subsec_nanos() ^ std::process::id().rotate_left(16),
         )
     };
-    engine::Config {
+    Ok(engine::Config {
         settings,
+        m_key,
         subscribe: !common.no_subscribe,
         host: fs::read_to_string("/proc/sys/kernel/hostname")
             .map(|name| name.trim().to_owned())
@@ -139,7 +215,7 @@ pub fn config(common: &Common, settings: Settings) -> engine::Config {
         tid_seed,
         answer_sminfo: common.ibsim_sm,
         ..engine::Config::default()
-    }
+    })
 }
 
 /// 2026-01-01T00:00:00Z, at which sessions in virtual time open.

@@ -6,6 +6,7 @@ use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
 
 use super::outlets::Outlets;
 use super::signals::Signals;
+use super::subject::{Readings, Subject};
 use super::{Failure, fabric, print, replay};
 use crate::command::Command;
 use crate::config::{Common, ReportArgs, ReportKind, SimTime};
@@ -36,18 +37,28 @@ struct Stop {
     until: Until,
     discovered: bool,
     counted: bool,
+    readings: Readings,
     /// A rediscovery waits for what a discovery did not wait for.
     following: bool,
 }
 
 impl Stop {
-    fn new(until: Until) -> Stop {
+    fn new(until: Until, subject: Option<Subject>) -> Stop {
         Stop {
             until,
             discovered: false,
             counted: false,
+            readings: Readings::new(subject),
             following: false,
         }
+    }
+
+    /// What the engine is to read next, beside its sweeps.
+    fn wants(&mut self, model: &Model) -> Option<Command> {
+        if !self.discovered {
+            return None;
+        }
+        self.readings.next(model).map(Command::Read)
     }
 
     fn see(&mut self, batch: &SharedBatch) {
@@ -62,6 +73,9 @@ impl Stop {
                     SweepKind::Rediscovery => self.following = false,
                     _ => {}
                 },
+                What::Reading(reading) if reading.ended.is_some() => {
+                    self.readings.ended(&reading.topic);
+                }
                 _ => {}
             }
         }
@@ -71,7 +85,10 @@ impl Stop {
         match self.until {
             Until::Time(time) => elapsed >= time,
             Until::Swept { counters } => {
-                self.discovered && !self.following && (self.counted || !counters)
+                self.discovered
+                    && !self.following
+                    && (self.counted || !counters)
+                    && self.readings.are_done()
             }
         }
     }
@@ -89,23 +106,33 @@ pub fn report(common: &Common, args: &ReportArgs) -> Result<(), Failure> {
             "--format belongs to `report topology`; use --json for JSON".into(),
         ));
     }
+    let subject = Subject::of(args)?;
     let (model, now, ended) = match &args.from {
         Some(path) => {
             let (model, now) = replay::read(path, args.at)?;
             (model, now, None)
         }
         None => {
-            let (model, ended) = collect(common, args)?;
+            let (model, ended) = collect(common, args, subject.clone())?;
             let now = model.last();
             (model, now, ended)
         }
     };
+    if let Some(subject) = subject {
+        let (text, wrong) = subject.report(&model, now, format)?;
+        print(&text)?;
+        return match (ended, wrong) {
+            (Some(signal), _) => Err(Failure::Signal(signal)),
+            (None, Some(wrong)) => Err(Failure::Trouble(wrong)),
+            (None, None) => Ok(()),
+        };
+    }
     let text = match args.kind {
         ReportKind::Ports => report::ports(&model, now, format),
         ReportKind::Nodes => report::nodes(&model, now, format),
         ReportKind::Timeouts => report::timeouts(&model, now, format),
         ReportKind::Topology => report::topology(&model, now),
-        ReportKind::Sweeps => report::sweeps(&model, now, format),
+        _ => report::sweeps(&model, now, format),
     };
     print(&text)?;
     match ended {
@@ -120,7 +147,11 @@ fn reads_counters(kind: ReportKind) -> bool {
 }
 
 /// Runs a session until it is time to stop. Also says which signal ended it, if one did.
-fn collect(common: &Common, args: &ReportArgs) -> Result<(Model, Option<i32>), Failure> {
+fn collect(
+    common: &Common,
+    args: &ReportArgs,
+    subject: Option<Subject>,
+) -> Result<(Model, Option<i32>), Failure> {
     let until = match args.time {
         Some(time) => Until::Time(time),
         None => Until::Swept {
@@ -128,12 +159,12 @@ fn collect(common: &Common, args: &ReportArgs) -> Result<(Model, Option<i32>), F
         },
     };
     let settings = fabric::settings(common)?;
-    let mut config = fabric::config(common, settings);
+    let mut config = fabric::config(common, settings)?;
     if matches!(until, Until::Swept { .. }) && !reads_counters(args.kind) {
         // One look at the topology: nothing else is asked.
         config.counters = false;
         config.states = false;
-        config.sa = false;
+        config.sa = subject.as_ref().is_some_and(Subject::asks_sa);
         config.subscribe = false;
     }
     let port = fabric::open(common)?;
@@ -152,19 +183,23 @@ fn collect(common: &Common, args: &ReportArgs) -> Result<(Model, Option<i32>), F
         &config.host,
     )?;
     let encoder = outlets.encoder.take();
+    let mut stop = Stop::new(until, subject);
     let outcome = if common.sim_time == SimTime::Fast {
-        Ok(in_virtual_time(port, config, until, encoder, &signals))
+        Ok(in_virtual_time(port, config, &mut stop, encoder, &signals))
     } else {
-        in_real_time(port, config, until, (encoder, &outlets), &signals)
+        in_real_time(port, config, &mut stop, (encoder, &outlets), &signals)
     };
     outlets.finish()?;
-    outcome
+    match stop.readings.failure() {
+        Some(failure) => Err(failure),
+        None => outcome,
+    }
 }
 
 fn in_real_time(
     port: Box<dyn crate::port::MadPort>,
     config: engine::Config,
-    until: Until,
+    stop: &mut Stop,
     (encoder, outlets): (Option<Sender<SharedBatch>>, &Outlets),
     signals: &Signals,
 ) -> Result<(Model, Option<i32>), Failure> {
@@ -177,7 +212,6 @@ fn in_real_time(
         .map_err(|e| Failure::io("cannot start the engine's thread", &e))?;
     outlets.arm(handle.commander.on_recording_stopped());
     let mut model = Model::new();
-    let mut stop = Stop::new(until);
     let began = Instant::now();
     let mut quitting: Option<Instant> = None;
     let mut ended = None;
@@ -194,6 +228,9 @@ fn in_real_time(
         }
         match quitting {
             None => {
+                if let Some(command) = stop.wants(&model) {
+                    handle.commander.send(command);
+                }
                 ended = signals.seen();
                 if ended.is_some() || stop.reached(began.elapsed()) {
                     handle.commander.send(Command::Quit);
@@ -218,16 +255,15 @@ fn in_real_time(
 fn in_virtual_time(
     port: Box<dyn crate::port::MadPort>,
     config: engine::Config,
-    until: Until,
+    stop: &mut Stop,
     encoder: Option<Sender<SharedBatch>>,
     signals: &Signals,
 ) -> (Model, Option<i32>) {
     const STEP: Duration = Duration::from_millis(100);
     let mut engine = Virtual::new(port, config);
     let mut model = Model::new();
-    let mut stop = Stop::new(until);
     let mut ended = None;
-    let mut sink = |batch: SharedBatch, stop: &mut Stop| {
+    let sink = |batch: SharedBatch, model: &mut Model, stop: &mut Stop| {
         for event in &batch.events {
             model.apply(event);
         }
@@ -239,15 +275,18 @@ fn in_virtual_time(
     };
     while !engine.is_finished() && ended.is_none() && !stop.reached(engine.now().since(Stamp::ZERO))
     {
-        let next = match until {
+        let next = match stop.until {
             Until::Time(time) => (engine.now() + STEP).min(Stamp::ZERO + time),
             Until::Swept { .. } => engine.now() + STEP,
         };
-        engine.run_until(next, &mut |batch| sink(batch, &mut stop));
+        engine.run_until(next, &mut |batch| sink(batch, &mut model, stop));
+        if let Some(command) = stop.wants(&model) {
+            engine.command(command);
+        }
         ended = signals.seen();
     }
     engine.command(Command::Quit);
     let limit = engine.now() + GRACE;
-    engine.run_until(limit, &mut |batch| sink(batch, &mut stop));
+    engine.run_until(limit, &mut |batch| sink(batch, &mut model, stop));
     (model, ended)
 }

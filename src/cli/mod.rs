@@ -10,6 +10,7 @@ mod headless;
 mod outlets;
 mod replay;
 mod signals;
+mod subject;
 mod watch;
 
 use std::io::{self, Write};

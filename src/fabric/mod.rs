@@ -9,10 +9,13 @@ mod link;
 pub mod names;
 pub mod routes;
 pub mod sa;
+mod severity;
 mod target;
+pub mod thresholds;
 pub mod topology;
 
 pub use ids::{DrPath, Guid, Lid, NodeId, NodeKind, PortKey};
 pub use link::{LinkSpeed, LinkWidth, effective_gbps, widest};
+pub use severity::Severity;
 pub use target::{Request, Target};
 pub use topology::{Change, Changes, Node, Port, Topology};

@@ -151,6 +151,10 @@ attribute! {
 
 /// Component mask bits: component n of a record's table in the spec is bit n.
 pub mod component {
+    /// LinkRecord.FromLID.
+    pub const LINK_FROM_LID: u64 = 1 << 0;
+    /// LinkRecord.FromPort.
+    pub const LINK_FROM_PORT: u64 = 1 << 1;
     /// NodeRecord.LID.
     pub const NODE_LID: u64 = 1 << 0;
     /// PathRecord.DGID.
@@ -223,12 +227,12 @@ pub fn is_whole_table(mad: &Mad) -> bool {
     let Some(header) = mad.rmpp() else {
         return false;
     };
-    if mad.attribute_offset() == 0
-        || !header.is_active_data()
-        || !header.flags.has(rmpp::Flags::FIRST)
-        || header.segment != 1
-    {
+    if !header.is_active_data() || !header.flags.has(rmpp::Flags::FIRST) || header.segment != 1 {
         return false;
+    }
+    if mad.attribute_offset() == 0 {
+        // No record: only the SA header is there.
+        return header.flags.has(rmpp::Flags::LAST) && header.length as usize <= rmpp::SA_HEAD;
     }
     // PayloadLength of the first segment is that of the whole message, with 20 bytes of SA
     // header for every segment of 200 bytes (spec 13.6.2.1).

@@ -20,7 +20,7 @@ use crate::mad::{ClassCaps, ClassCaps2, PortCounters, PortCountersExtended};
 use crate::port::Stamp;
 
 /// A counter of a port, in the order in which perfquery prints them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 #[allow(missing_docs)] // the names are perfquery's, see `Counter::name`
 pub enum Counter {
@@ -109,6 +109,11 @@ impl Counter {
         }
     }
 
+    /// The counter of this (perfquery's) name.
+    pub fn from_name(name: &str) -> Option<Counter> {
+        Counter::ALL.into_iter().find(|c| c.name() == name)
+    }
+
     /// `words` (4 octets, whatever the link's width), `packets`, `ticks`, or empty for events.
     pub const fn unit(self) -> &'static str {
         match self {
@@ -136,13 +141,14 @@ impl Counter {
         self.is_error() && !matches!(self, Counter::RcvSwitchRelayErrors)
     }
 
-    const fn bit(self) -> Set {
+    /// The set of this one alone.
+    pub const fn bit(self) -> Set {
         1 << self as u8
     }
 }
 
-/// A set of counters.
-type Set = u32;
+/// A set of counters: bit n is [`Counter::ALL`]'s n.
+pub type Set = u32;
 
 const fn set_of(list: &[Counter]) -> Set {
     let mut set = 0;
@@ -277,6 +283,14 @@ pub struct Outcome {
     pub data: bool,
     /// Somebody reset this counter (the first of those that were): from and to these values.
     pub reset: Option<(Counter, u64, u64)>,
+    /// Those that rose.
+    pub rose: Set,
+    /// Those of the error sum that reached the maximum of their field, and those that left it.
+    pub pegged: Set,
+    pub unpegged: Set,
+    /// Those that were not known before, and those that were reset.
+    pub first: Set,
+    pub resets: Set,
 }
 
 /// What a port had counted at one moment.
@@ -431,7 +445,7 @@ impl Counters {
         let mut outcome = Outcome {
             taken: true,
             data: r.real & Counter::XmitData.bit() != 0,
-            reset: None,
+            ..Outcome::default()
         };
         // A counter that changes its width starts anew.
         let same_width = if r.wide { self.wide } else { !self.wide };
@@ -444,6 +458,7 @@ impl Counters {
             .zip(r.values.iter().zip(&NARROW_MAX))
             .enumerate();
         let (mut pegged, mut fresh, mut reset, mut bound) = (0, 0, 0, 0);
+        let mut rose = 0;
         let (mut errors, mut error_delta) = (0u64, 0u64);
         for (i, (((value, since), delta), (&new, &max))) in rows {
             let bit = 1 << i;
@@ -460,31 +475,37 @@ impl Counters {
             if running & bit == 0 {
                 continue;
             }
+            // What is known to be new; no rate follows from it unless it is marked as fresh.
+            *delta = if new < old { new } else { new - old };
+            rose |= if *delta != 0 { bit } else { 0 };
+            *since = since.saturating_add(*delta);
             if new < old {
                 reset |= bit;
                 bound |= bit;
-                *since = since.saturating_add(new);
                 if SUMMED & bit != 0 {
-                    errors = errors.saturating_add(new);
+                    errors = errors.saturating_add(*delta);
                 }
                 if outcome.reset.is_none() {
                     outcome.reset = Counter::ALL.get(i).map(|c| (*c, old, new));
                 }
             } else {
-                let more = new - old;
-                *since = since.saturating_add(more);
                 if SUMMED & bit != 0 {
-                    errors = errors.saturating_add(more);
+                    errors = errors.saturating_add(*delta);
                 }
                 if new < max {
-                    *delta = more;
                     fresh |= bit;
                     if SUMMED & bit != 0 {
-                        error_delta = error_delta.saturating_add(more);
+                        error_delta = error_delta.saturating_add(*delta);
                     }
                 }
             }
         }
+        let before = self.pegged & r.real & SUMMED;
+        outcome.rose = rose;
+        outcome.first = r.real & !running;
+        outcome.resets = reset;
+        outcome.pegged = pegged & SUMMED & !before;
+        outcome.unpegged = before & !pegged;
         self.pegged = self.pegged & !r.real | pegged;
         self.fresh = self.fresh & !r.real | fresh;
         self.reset = self.reset & !r.real | reset;
@@ -598,6 +619,43 @@ impl Counters {
             return Num::Unknown;
         }
         Num::Is(delta as f64 * 1e9 / span as f64).aged(self.is_old(c, now, limit))
+    }
+
+    /// The last increment and the time it took, in ns (0 if that is not known).
+    pub fn gain(&self, c: Counter) -> (u64, u64) {
+        let delta = self.delta.get(c as usize).copied().unwrap_or(0);
+        (delta, self.times(c).span_ns)
+    }
+
+    /// Value and increments since the first sample, whatever their age.
+    pub fn raw(&self, c: Counter) -> (u64, u64) {
+        let of = |all: &[u64; COUNTERS]| all.get(c as usize).copied().unwrap_or(0);
+        (of(&self.value), of(&self.since))
+    }
+
+    /// What it shows since the first sample is a lower bound.
+    pub fn is_bound(&self, c: Counter) -> bool {
+        self.bound & c.bit() != 0
+    }
+
+    /// Increments since a first sample that others saw.
+    pub fn restore(&mut self, c: Counter, counted: u64) {
+        if let Some(since) = self.since.get_mut(c as usize) {
+            let before = std::mem::replace(since, counted);
+            if SUMMED & c.bit() != 0 {
+                self.errors = self.errors.saturating_sub(before).saturating_add(counted);
+            }
+        }
+    }
+
+    /// The same is a lower bound.
+    pub fn restore_bound(&mut self, c: Counter) {
+        self.bound |= c.bit();
+    }
+
+    /// It was read.
+    pub fn has(&self, c: Counter) -> bool {
+        self.known & c.bit() != 0
     }
 
     /// The attributes that the error sum's counters come from, those known.

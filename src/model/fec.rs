@@ -176,6 +176,13 @@ impl Fec {
         self.observed_ns += self.span_ns;
     }
 
+    /// Blocks that could not be repaired: the value read, increments since the first reading,
+    /// and the last one.
+    pub(super) fn uncorrectable(&self) -> (u64, u64, u64) {
+        let count = self.counts.get(1).copied().unwrap_or_default();
+        (count.value, count.since, count.delta)
+    }
+
     /// What there is to show; numbers older than `limit` are stale.
     pub(super) fn view(&self, mode: Option<FecMode>, now: Stamp, limit: Duration) -> FecView {
         let age = self.last.map(|last| now.since(last));

@@ -30,7 +30,7 @@ fn status_words(status: Status, class: MgmtClass) -> Cow<'static, str> {
 
 /// SMInfo is asked of an SM, not of the node where it runs: the node's agent may be well while
 /// the SM is silent.
-fn is_sm_question(request: &Request) -> bool {
+pub(super) fn is_sm_question(request: &Request) -> bool {
     request.attribute == SmInfo::ID && MgmtClass::new(request.class).is_smp()
 }
 
@@ -73,6 +73,11 @@ impl Model {
             What::SweepBegan(s) => self.sweep_began(at, s),
             What::SweepEnded(s) => self.sweep_ended(at, s),
             What::BackOff(b) => self.back_off(at, b),
+            What::Guarded(g) => {
+                let changes = self.topology.guard(g.node, g.guarded);
+                self.apply_changes(at, &changes);
+                true
+            }
             What::Opened(opened) => self.open(opened),
             What::Agent(report) => {
                 self.agents.retain(|a| a.agent != report.agent);
@@ -105,15 +110,18 @@ impl Model {
                 self.pending.clear();
                 self.smps_out = 0;
                 self.gmps_out = 0;
+                self.judge_device(at, true);
                 self.readings.clear();
                 true
             }
             What::DeviceBack => {
+                self.judge_device(at, false);
                 self.gone = None;
                 self.say(at, Kind::Device, Severity::Info, "device back");
                 true
             }
             What::Known(known) => self.known(known),
+            What::Ledger(ledger) => self.take_ledger(at, ledger),
             What::ClockStep { wall } => {
                 self.wall = (at, *wall);
                 self.say(at, Kind::Session, Severity::Info, "wall clock was set");
@@ -135,6 +143,7 @@ impl Model {
                 true
             }
             What::RecordingStopped { why } => {
+                self.judge_recording(at, &clean(why));
                 let why = clean(why);
                 self.say(at, Kind::Recording, Severity::Critical, why.clone());
                 self.unrecorded = Some(why.into());
@@ -155,6 +164,7 @@ impl Model {
                     Some(n) => format!("{}: {}", n.name, clean(text)),
                     None => clean(text),
                 };
+                self.judge_note(at, *severity, *node, &text);
                 self.log.add(at, Kind::Note, *severity, about, text);
                 true
             }
@@ -164,7 +174,7 @@ impl Model {
                 true
             }
         };
-        self.revision += u64::from(shown);
+        self.revision += u64::from(shown | self.alerts.take_changed());
     }
 
     pub(super) fn say(
@@ -196,7 +206,7 @@ impl Model {
     /// A session that was read from its first event needs no keyframes.
     fn follow_join(&mut self, what: &What) {
         match (what, self.join) {
-            (What::Known(_), Join::Joining) => self.join = Join::Reading,
+            (What::Known(_) | What::Ledger(_), Join::Joining) => self.join = Join::Reading,
             (What::Opened(_), Join::Joining) if self.next_seq == Some(1) => {
                 self.join = Join::Current;
             }
@@ -218,7 +228,13 @@ impl Model {
 
     fn use_settings(&mut self, settings: &Settings) {
         let renamed = self.settings.names != settings.names;
+        let limits = self.settings.thresholds != settings.thresholds;
         self.settings = settings.clone();
+        if limits {
+            self.alerts.use_thresholds(&settings.thresholds);
+        } else {
+            self.alerts.limits.ensure();
+        }
         if renamed {
             self.names.set_map(&settings.names);
             let all: Vec<_> = self.topology.nodes().map(|n| n.id).collect();
@@ -239,16 +255,7 @@ impl Model {
             return true;
         }
         let request = Request::of(&sent.mad, sent.addr.lid, sent.target);
-        let (slot, who) = if class == MgmtClass::SubnAdm {
-            (Slot::Sa, None)
-        } else if is_sm_question(&request) {
-            (Slot::Sm, None)
-        } else if let Some(node) = sent.target.node {
-            (Slot::Node(self.slot_of(node)), None)
-        } else {
-            let who = self.unexplored_name(sent.target.via);
-            (Slot::Unexplored(sent.target.via), Some(who.into()))
-        };
+        let (slot, who) = self.slot_for(&request);
         // Whom an unexplored target's requests count for is known when it answers, or does not.
         if let Some(dest) = self.destination(slot) {
             dest.count_sent(sent.attempt, sent.addr.lid);
@@ -271,7 +278,7 @@ impl Model {
         true
     }
 
-    fn out(&mut self, class: MgmtClass) -> &mut usize {
+    pub(super) fn out(&mut self, class: MgmtClass) -> &mut usize {
         if class.is_smp() {
             &mut self.smps_out
         } else {
@@ -279,7 +286,7 @@ impl Model {
         }
     }
 
-    fn no_longer_out(&mut self, pending: &Pending) {
+    pub(super) fn no_longer_out(&mut self, pending: &Pending) {
         if !pending.overdue {
             let out = self.out(MgmtClass::new(pending.request.class));
             *out = out.saturating_sub(1);
@@ -327,7 +334,7 @@ impl Model {
     fn answered(&mut self, at: Stamp, pending: &Pending, mad: &Mad) {
         let class = mad.class();
         let failure = failure_of(mad.status(), class);
-        let who = if class.is_smp() {
+        let who = if class.is_smp() || class == MgmtClass::SubnAdm {
             self.learn(at, &pending.request, mad)
         } else {
             None
@@ -349,7 +356,7 @@ impl Model {
             (slot, _) => slot,
         };
         let (code, attribute) = (class.code(), pending.request.attribute);
-        let took = at.since(pending.at);
+        let took = (!self.lean).then(|| at.since(pending.at));
         let failure = failure.map(|(kind, detail)| Failure {
             kind,
             detail,
@@ -370,7 +377,10 @@ impl Model {
         self.count_done(class.is_smp());
         match class {
             MgmtClass::Perf => self.perf_reply(at, pending, mad),
-            MgmtClass::SubnAdm => self.sa_reply(at, pending, mad),
+            MgmtClass::SubnAdm => {
+                self.judge_sa_answer(at);
+                self.sa_reply(at, pending, mad);
+            }
             _ if class.is_smp() && attribute == SmInfo::ID => {
                 self.sm_info(at, pending, mad);
             }
@@ -443,6 +453,7 @@ impl Model {
     fn gave_up(&mut self, at: Stamp, pending: &Pending) {
         match pending.slot {
             Slot::Sa => {
+                self.judge_silence(at, Slot::Sa);
                 self.sa_silent(pending);
                 let what =
                     crate::mad::names::attribute(MgmtClass::SubnAdm, pending.request.attribute);
@@ -591,6 +602,7 @@ impl Model {
             }
             _ => return true,
         };
+        self.judge_answering(at, b.node, b.until.is_none());
         let about = Some(b.node.port(0));
         self.log.add(at, Kind::Timeout, severity, about, text);
         true
@@ -617,6 +629,7 @@ impl Model {
             tell("LID", old.lid.to_string(), port.lid.to_string());
             tell("SM LID", old.sm_lid.to_string(), port.sm_lid.to_string());
         }
+        self.judge_local(at, port);
         self.local = Some(Box::new(port.clone()));
         true
     }
@@ -639,6 +652,7 @@ impl Model {
             };
         }
         self.forget_lost(at);
+        self.judge_due(at);
         self.announce_all();
         if self.size.is_none() {
             self.size = Some(self.count_size());
@@ -693,6 +707,7 @@ impl Model {
                 self.sm_info(known.at, &pending, &known.reply);
             }
         } else if class == MgmtClass::SubnAdm {
+            self.learn(known.at, &request, &known.reply);
             self.sa_reply(known.at, &pending, &known.reply);
         } else if class == MgmtClass::Perf {
             self.perf_reply(known.at, &pending, &known.reply);

@@ -40,6 +40,7 @@ pub enum Kind {
     Malformed,
     Digest,
     Note,
+    Alert,
     Operator,
     Recording,
     Dropped,
@@ -65,6 +66,7 @@ impl Kind {
             Kind::Malformed => "malformed MADs",
             Kind::Digest => "differences from the engine",
             Kind::Note => "notes",
+            Kind::Alert => "alerts",
             Kind::Operator => "operator's acts",
             Kind::Recording => "recording events",
             Kind::Dropped => "gaps",
@@ -92,7 +94,8 @@ pub struct EventLog {
     storms: [Storm; Kind::COUNT],
 }
 
-fn hash_of(text: &str) -> u64 {
+/// The same text has the same hash, in every session.
+pub(super) fn hash_of(text: &str) -> u64 {
     use std::hash::Hasher;
     let mut h = super::fixed::Mix::default();
     h.write(text.as_bytes());

@@ -10,10 +10,12 @@
 //!
 //! This room must never do I/O, read a clock, take a lock, or hold a randomly ordered map.
 
+pub mod alerts;
 mod baseline;
 pub mod ber;
 pub mod counters;
 mod detail;
+pub mod diagnosis;
 mod fec;
 mod find;
 mod fixed;
@@ -90,6 +92,8 @@ pub struct Model {
     next_seq: Option<u64>,
     join: Join,
     revision: u64,
+    /// Histories and latencies are not kept.
+    lean: bool,
 
     topology: Topology,
     /// A full discovery ended: what comes now is news.
@@ -131,12 +135,21 @@ pub struct Model {
     dropped: u64,
     digests_differ: u64,
     log: EventLog,
+    alerts: alerts::Alerts,
 }
 
 impl Model {
     /// An empty model: nothing is known yet.
     pub fn new() -> Model {
         Model::default()
+    }
+
+    /// An empty model that keeps no histories and latencies: for whoever wants but its ledger.
+    pub fn lean() -> Model {
+        Model {
+            lean: true,
+            ..Model::default()
+        }
     }
 
     /// Grows whenever something changed that a view could show.

@@ -64,6 +64,7 @@ impl Model {
         // Half-way between question and answer: see `counters`.
         let middle = Stamp(pending.at.0 + at.since(pending.at).as_nanos() as u64 / 2);
         let interval = self.interval();
+        let lean = self.lean;
         if optional(attribute).is_some() {
             if status.is_ok() {
                 self.details.read(key, attribute, middle, mad.data());
@@ -111,6 +112,8 @@ impl Model {
                     let mode = port.fec_mode;
                     let fec = port.fec.get_or_insert_default();
                     fec.take(&read, mode, must_be_rs, bps, middle);
+                    let (_, _, gain) = fec.uncorrectable();
+                    self.judge_fec(at, key, gain);
                 }
                 return;
             }
@@ -124,6 +127,7 @@ impl Model {
         };
         if outcome.data
             && outcome.taken
+            && !lean
             && let Some(counters) = &port.counters
         {
             let limit = interval.saturating_mul(2);
@@ -148,6 +152,7 @@ impl Model {
                 history.push(middle, sample);
             }
         }
+        self.judge_counters(at, key, &outcome);
         if let Some((counter, from, to)) = outcome.reset {
             let text = format!(
                 "{}: counters were reset ({} {from} -> {to})",

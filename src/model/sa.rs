@@ -68,6 +68,9 @@ pub struct SaDifference {
     pub age: Duration,
 }
 
+/// SA status: no records.
+const SA_NO_RECORDS: u16 = 0x0300;
+
 /// Differences that are kept and told one by one.
 const DIFFERENCES: usize = 1_000;
 
@@ -80,7 +83,7 @@ struct Table {
     read: Option<Stamp>,
     /// How the last question ended, and when.
     outcome: Option<(Stamp, SaOutcome)>,
-    /// What the last reading showed, and the one before it did not.
+    /// What the last reading showed.
     doubtful: BTreeSet<Difference>,
 }
 
@@ -109,7 +112,9 @@ impl Model {
         };
         let status = mad.status();
         let entry = self.records.tables.entry(table).or_default();
-        if !status.is_ok() {
+        // Some SAs answer a question for a table that is empty like this.
+        let empty = status.0 == SA_NO_RECORDS;
+        if !status.is_ok() && !empty {
             let words = status.words(MgmtClass::SubnAdm).to_string();
             let outcome = match status.is_busy() {
                 true => SaOutcome::Busy,
@@ -120,13 +125,13 @@ impl Model {
         }
         let view = mad.view();
         let (len, mut bytes, mut count) = (table.info().len, Vec::new(), 0);
-        for record in mad::raw_records(&view) {
+        for record in mad::raw_records(&view).take_while(|_| !empty) {
             if let Some(record) = record.get(..len) {
                 bytes.extend_from_slice(record);
                 count += 1;
             }
         }
-        let whole = mad::is_whole_table(mad);
+        let whole = empty || mad::is_whole_table(mad);
         let outcome = match whole {
             true => SaOutcome::Whole,
             false => SaOutcome::Cut,
@@ -137,7 +142,7 @@ impl Model {
             entry.count = count;
             entry.read = Some(at);
         }
-        if whole {
+        if whole && !empty {
             self.compare(at, table, mad);
         }
     }
@@ -239,8 +244,9 @@ impl Model {
             .collect()
     }
 
-    /// Where the SA and discovery differ, and how many more there are than are kept.
-    pub fn sa_differences(&self, now: Stamp) -> (Vec<SaDifference>, usize) {
+    /// Where the SA and discovery differ, how many more differences there are than are kept, and
+    /// how many were seen once and not yet a second time.
+    pub fn sa_differences(&self, now: Stamp) -> (Vec<SaDifference>, usize, usize) {
         let rows = self
             .records
             .differences
@@ -251,7 +257,9 @@ impl Model {
                 age: now.since(*since),
             })
             .collect();
-        (rows, self.records.more)
+        let doubtful: usize = self.records.tables.values().map(|t| t.doubtful.len()).sum();
+        let known = self.records.differences.len() + self.records.more;
+        (rows, self.records.more, doubtful.saturating_sub(known))
     }
 
     fn known_name(&self, node: NodeId) -> String {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::log::Kind;
-use super::state::{Pending, Sm};
+use super::state::{Pending, Slot, Sm};
 use super::{Model, Num};
 use crate::event::Severity;
 use crate::fabric::sa::SeenSm;
@@ -118,6 +118,7 @@ impl Model {
         if let Some(before) = before {
             self.compare_sm(at, guid, &name, before, now);
         }
+        self.judge_sm(at, guid);
         self.choose_master(at, guid, before);
     }
 
@@ -166,6 +167,7 @@ impl Model {
         if let Some(old) = self.sms.get_mut(&old) {
             old.displaced = Some(at);
         }
+        self.judge_failover(at);
     }
 
     /// An SM did not answer.
@@ -189,6 +191,7 @@ impl Model {
             }
         }
         if ours {
+            self.judge_silence(at, Slot::Sm);
             self.say(at, Kind::Timeout, Severity::Warning, "SM does not answer");
         }
     }

@@ -98,12 +98,14 @@ impl Destination {
         self.lid = lid;
     }
 
-    pub fn count_answer(&mut self, class: u8, took: std::time::Duration) {
+    pub fn count_answer(&mut self, class: u8, took: Option<std::time::Duration>) {
         self.answered += 1;
         if let Some(failing) = self.failing.get_mut(Self::side(class)) {
             *failing = 0;
         }
-        self.latency.get_or_insert_default().record(took);
+        if let Some(took) = took {
+            self.latency.get_or_insert_default().record(took);
+        }
     }
 
     pub fn count_failure(&mut self, failure: Failure, last: bool) {

@@ -10,7 +10,8 @@ use crate::event::Severity;
 use crate::fabric::best::below_best;
 use crate::fabric::{Change, Changes, NodeId, NodeKind, PortKey, Request};
 use crate::mad::{
-    Attribute, Mad, MlnxExtPortInfo, NodeInfo, PortInfo, PortInfoExtended, PortState, SwitchInfo,
+    Attribute, Mad, MgmtClass, MlnxExtPortInfo, NodeInfo, PortInfo, PortInfoExtended, PortState,
+    SwitchInfo,
 };
 use crate::port::Stamp;
 
@@ -76,7 +77,14 @@ impl Model {
     /// What whoever stands at the other end of a port is called.
     pub(super) fn unexplored_name(&self, via: Option<PortKey>) -> String {
         match via {
-            Some(via) => format!("beyond {}", self.port_name(via)),
+            Some(via) => match self.topology.told(via).and_then(|told| told.node) {
+                Some((_, description)) => format!(
+                    "beyond {} (SA: {})",
+                    self.port_name(via),
+                    crate::fabric::names::clean(description.bytes())
+                ),
+                None => format!("beyond {}", self.port_name(via)),
+            },
             None => "local node".to_owned(),
         }
     }
@@ -102,6 +110,13 @@ impl Model {
         let changes = self.topology.learn(request, reply);
         self.tables.learn(at, request, reply);
         self.apply_changes(at, &changes);
+        let via = request.target.via;
+        if request.class == MgmtClass::SubnAdm.code() && self.unexplored.contains_key(&via) {
+            let name = self.unexplored_name(via);
+            if let Some((old, _)) = self.unexplored.get_mut(&via) {
+                *old = name;
+            }
+        }
         let id = changes.who?;
         let slot = self.slot_of(id);
         let ports = self.topology.node(id).map_or(0, |n| n.ports.len());
@@ -109,6 +124,29 @@ impl Model {
             && data.ports.len() != ports
         {
             data.ports.resize_with(ports, PortData::default);
+        }
+        if request.class == MgmtClass::SubnAdm.code() {
+            // What the SA tells of a node that is not asked: of one port, or of its first.
+            let numbers = match request.target.node {
+                Some(_) => request.target.port..=request.target.port,
+                None => 0..=u8::try_from(ports.saturating_sub(1)).unwrap_or(u8::MAX),
+            };
+            for number in numbers {
+                let told = self
+                    .topology
+                    .port(id.port(number))
+                    .is_some_and(|p| p.info.is_some());
+                if let (true, Some(port)) = (
+                    told,
+                    self.data_mut(id)
+                        .and_then(|n| n.ports.get_mut(usize::from(number))),
+                ) {
+                    port.info_at = Some(at);
+                }
+                self.refresh(id, number);
+            }
+            self.learn_port_guids(id);
+            return Some(id);
         }
         // The modifier's top bit only says that we know extended speeds.
         let number = (request.modifier & 0xFF) as u8;
@@ -123,8 +161,12 @@ impl Model {
                     port.info_at = Some(at);
                 }
                 self.refresh(id, number);
+                self.judge_link(at, id.port(number));
             }
-            MlnxExtPortInfo::ID => self.refresh(id, number),
+            MlnxExtPortInfo::ID => {
+                self.refresh(id, number);
+                self.judge_link(at, id.port(number));
+            }
             PortInfoExtended::ID => self.learn_fec(id, number, reply),
             SwitchInfo::ID => self.refresh(id, 0),
             _ => {}
@@ -214,27 +256,47 @@ impl Model {
             match *change {
                 Change::NodeAppeared(id) => {
                     self.slot_of(id);
+                    self.judge_twin(at, id);
                     if self.discovered {
                         self.announce.push((at, id, None));
                     }
                 }
                 Change::NodeReturned(id) => {
+                    self.judge_presence(at, id, true);
                     let text = format!("{} is back", self.name(id));
                     self.about(at, Kind::Node, Severity::Info, id.port(0), text);
                 }
                 Change::NodeMissing(id) => {
+                    self.judge_presence(at, id, false);
                     let text = format!("{} cannot be reached any more", self.name(id));
                     self.about(at, Kind::Node, Severity::Warning, id.port(0), text);
                 }
                 Change::NodeForgotten(id) => {
                     let text = format!("{} was gone for long and is forgotten", self.name(id));
                     self.about(at, Kind::Node, Severity::Info, id.port(0), text);
+                    self.judge_forgotten(at, id);
                     self.forget(id);
                 }
                 Change::Described(id) => self.described(at, id),
                 Change::Replaced { expected, found } => {
                     let text = format!("{found} answers in place of {}", self.name(expected));
                     self.about(at, Kind::Node, Severity::Warning, expected.port(0), text);
+                }
+                Change::Guarded(id, guarded) => {
+                    // That it does not answer is as it should be.
+                    let slot = self.slot_of(id);
+                    if let (true, Some(data)) = (guarded, self.nodes.get_mut(slot as usize)) {
+                        data.dest.failing = [0; 2];
+                    }
+                    let text = match guarded {
+                        true => format!(
+                            "{} is protected by an M_Key: it gets no SMP any more, and what the \
+                             SA tells stands in",
+                            self.name(id)
+                        ),
+                        false => format!("{} is asked by SMP again", self.name(id)),
+                    };
+                    self.about(at, Kind::Node, Severity::Info, id.port(0), text);
                 }
                 Change::PortState { port, from, to } => self.port_state(at, port, from, to),
                 Change::LinkRate { port } => self.link_rate(at, port),
@@ -245,6 +307,8 @@ impl Model {
                 Change::LinkFound(a, b) => {
                     self.refresh_port(a);
                     self.refresh_port(b);
+                    self.judge_link(at, a);
+                    self.judge_link(at, b);
                     if self.discovered {
                         self.link_found(at, a, b);
                     }
@@ -255,6 +319,8 @@ impl Model {
                     let (a_name, b_name) = (self.port_name(a), self.port_name(b));
                     let text = format!("link lost: {a_name} - {b_name}");
                     self.about(at, Kind::Link, Severity::Warning, a, text);
+                    self.judge_link(at, a);
+                    self.judge_link(at, b);
                 }
             }
         }

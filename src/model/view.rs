@@ -11,6 +11,7 @@ use crate::port::{AgentReport, LocalPort, Stamp};
 use super::{Ber, Num};
 use crate::mad::FecMode;
 
+pub use super::diagnosis::Finding;
 pub use super::routes::LABEL as PATH_LABEL;
 pub use super::routes::{Destination, HopView, PathView, RouteRow, RoutesView, UsesView};
 pub use super::sa::{SaDifference, SaOutcome, SaTableView};
@@ -197,6 +198,8 @@ pub struct PortRow<'m> {
     pub errors_per_s: Num<f64>,
     /// Reasons to look at it.
     pub flags: Flags,
+    /// An M_Key protects the node: what is shown is what the SA tells.
+    pub protected: bool,
     /// Age of the oldest datum in the row; `None` if nothing was ever read.
     pub age: Option<Duration>,
     /// The age is above two intervals of its loop.
@@ -394,6 +397,31 @@ pub struct LogLine {
     pub text: String,
 }
 
+/// An alert.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AlertRow<'m> {
+    /// Tells alerts about the same port or node apart.
+    pub id: u64,
+    /// Its name: that of a counter, or one of `model::alerts::NAMES`.
+    pub kind: &'static str,
+    /// How grave.
+    pub severity: Severity,
+    /// Whom it is about; port 0 stands for the node.
+    pub about: Option<PortKey>,
+    /// Name of the node it is about.
+    pub name: Option<&'m str>,
+    /// When it opened first.
+    pub opened: Stamp,
+    /// The last sign of it.
+    pub seen: Stamp,
+    /// When it was cleared; `None` while it is open.
+    pub cleared: Option<Stamp>,
+    /// How often it opened, where it did so again soon.
+    pub times: u32,
+    /// The sentence, cleaned of control characters.
+    pub text: String,
+}
+
 /// Everything of one port.
 #[derive(Clone, Debug)]
 pub struct PortDetail<'m> {
@@ -401,6 +429,8 @@ pub struct PortDetail<'m> {
     pub near: EndDetail<'m>,
     /// The other end, if it is known.
     pub far: Option<EndDetail<'m>>,
+    /// What both ends' counters say of the link, the gravest first.
+    pub findings: Vec<Finding>,
 }
 
 /// One end of a link in full.

@@ -36,12 +36,12 @@ fn source_words(source: &Source) -> String {
 }
 
 /// A port with all that is known of it.
-struct Seen<'m> {
-    key: PortKey,
-    node: &'m Node,
-    port: &'m Port,
-    data: &'m NodeData,
-    own: Option<&'m PortData>,
+pub(super) struct Seen<'m> {
+    pub key: PortKey,
+    pub node: &'m Node,
+    pub port: &'m Port,
+    pub data: &'m NodeData,
+    pub own: Option<&'m PortData>,
 }
 
 impl Model {
@@ -167,7 +167,7 @@ impl Model {
         })
     }
 
-    fn look(&self, key: PortKey) -> Option<Seen<'_>> {
+    pub(super) fn look(&self, key: PortKey) -> Option<Seen<'_>> {
         let node = self.topology.node(key.node)?;
         let data = self.data(key.node)?;
         Some(Seen {
@@ -271,6 +271,7 @@ impl Model {
             errors: counters.map_or(Num::Unknown, |c| c.errors(mark, now, limit)),
             errors_per_s: counters.map_or(Num::Unknown, |c| c.errors_per_s(now, limit)),
             flags: self.flags(s, mark),
+            protected: s.node.guarded,
             age: info_age.max(counters_age),
             stale,
         }
@@ -505,7 +506,7 @@ fn per_packet(part: Num<f64>, packets: Num<f64>, unit: f64) -> Num<f64> {
 }
 
 /// Share of time that a port wanted to send and could not, from its XmitWait ticks a second.
-fn wait_share(s: &Seen<'_>, ticks_per_s: Num<f64>) -> Num<f64> {
+pub(super) fn wait_share(s: &Seen<'_>, ticks_per_s: Num<f64>) -> Num<f64> {
     let own = s.own.map_or((0.0, 0.0), |p| (p.lane_bps, p.capacity_bps));
     match tick_seconds(s.data.tick, s.node.info.device_id(), own.0, own.1) {
         // Rounding at both ends of the interval may give slightly more than all of it.

@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 
+use crate::event::ledger::{Ledger, Whom};
 use crate::event::{Event, Settings, Topic, What};
 use crate::fabric::{Guid, NodeId, PortKey, Target};
 use crate::mad::attr::{get_bits, put_bits};
@@ -92,9 +93,12 @@ impl Anonymizer {
                 failed.why = self.text(&failed.why);
             }
             What::TimedOut(timed_out) => {
-                self.owners.remove(&timed_out.tid);
+                if timed_out.how != crate::event::HowLate::Overdue {
+                    self.owners.remove(&timed_out.tid);
+                }
                 self.target(&mut timed_out.target);
             }
+            What::Ledger(ledger) => self.ledger(ledger),
             What::Malformed(malformed) => malformed.head.fill(0),
             What::LocalPort(port) => {
                 port.node_guid = self.guid(port.node_guid);
@@ -104,6 +108,7 @@ impl Anonymizer {
                 port.sm_lid = self.lid(port.sm_lid);
             }
             What::BackOff(back_off) => self.node(&mut back_off.node),
+            What::Guarded(guarded) => self.node(&mut guarded.node),
             // Of other GUIDs and LIDs; 0 is compared with nothing.
             What::SweepEnded(sweep) => sweep.digest = 0,
             What::Mark { text } | What::Act { text } => *text = "(text removed)".into(),
@@ -134,7 +139,67 @@ impl Anonymizer {
         }
     }
 
+    fn ledger(&mut self, ledger: &mut Ledger) {
+        for port in &mut ledger.ports {
+            self.node(&mut port.port.node);
+            if let Some(former) = &mut port.former {
+                self.node(&mut former.node);
+            }
+        }
+        for totals in &mut ledger.totals {
+            totals.lid = self.lid(totals.lid);
+            match &mut totals.whom {
+                Whom::Node(node) => self.node(node),
+                Whom::Beyond(Some(via)) => self.node(&mut via.node),
+                Whom::Beyond(None) | Whom::Sa | Whom::Sm => {}
+            }
+        }
+        for pending in &mut ledger.pending {
+            self.target(&mut pending.target);
+            pending.lid = self.lid(pending.lid);
+        }
+        for alert in &mut ledger.alerts {
+            alert.kind = self.guids_in(&alert.kind);
+            if let Some(about) = &mut alert.about {
+                if !alert.name.is_empty() {
+                    alert.name = self.label(about.node.guid.0);
+                }
+                self.node(&mut about.node);
+            }
+            alert.text = self.text(&alert.text);
+        }
+        for window in &mut ledger.windows {
+            self.node(&mut window.port.node);
+        }
+        for suspect in &mut ledger.suspects {
+            self.node(&mut suspect.about.node);
+        }
+        for sm in &mut ledger.sms {
+            sm.guid = self.guid(sm.guid);
+        }
+        if let Some(master) = &mut ledger.master {
+            *master = self.guid(*master);
+        }
+    }
+
+    /// The GUIDs behind an alert's kind; a note's hash looks like one and tells nothing.
+    fn guids_in(&mut self, kind: &str) -> String {
+        let parts: Vec<String> = kind
+            .split('/')
+            .map(|part| match part.parse::<Guid>() {
+                Ok(guid) => Guid(self.guid(guid.0)).to_string(),
+                Err(_) => part.to_owned(),
+            })
+            .collect();
+        parts.join("/")
+    }
+
     fn settings(&mut self, settings: &mut Settings) {
+        for suppress in &mut settings.thresholds.suppress {
+            if let Some(node) = &mut suppress.node {
+                self.node(node);
+            }
+        }
         let names = std::mem::take(&mut settings.names);
         settings.names = names
             .into_keys()

@@ -3,12 +3,21 @@
 //! The ledger remembers the last good reply to each question about a node that is present, and
 //! the last event of each kind that holds until the next one. Bounded by the fabric: replies
 //! are kept without the zeros at their end.
+//!
+//! What no reply says (baselines, open alerts, totals, requests on their way) comes from a model
+//! of its own, without histories: the same fold as everybody's, so that one who joins cannot
+//! see anything else than one who was there. It costs the encoder's thread one fold, and holds
+//! the topology that the ledger needs anyway.
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::event::{Batch, Event, Known, SweepKind, What};
-use crate::fabric::{NodeId, PortKey, Request, Target, Topology};
-use crate::mad::{Attribute, ErrorCounts, Mad, Method, MgmtClass, PortCounters};
+use crate::event::{Batch, Event, Known, Sent, SweepKind, What};
+use crate::fabric::{NodeId, PortKey, Request, Target};
+use crate::mad::{
+    Attribute, ErrorCounts, LinkRecord, Mad, Method, MgmtClass, NodeRecord, PortCounters,
+    PortInfoRecord,
+};
+use crate::model::Model;
 use crate::port::{Address, Agent, Stamp};
 
 /// Requests on their way that are remembered; what is beyond was never answered.
@@ -57,6 +66,16 @@ struct Sum {
     last: Option<Entry>,
 }
 
+/// A question to the SA about somebody who does not answer.
+fn stands_in(sent: &Sent) -> bool {
+    sent.mad.method() == Method::Get
+        && match sent.mad.attr_id() {
+            LinkRecord::ID | NodeRecord::ID => sent.target.via.is_some(),
+            PortInfoRecord::ID => true,
+            _ => false,
+        }
+}
+
 /// The error counters of a sum over all ports, if that is what was asked for.
 fn all_ports(request: &Request, bytes: &[u8], reply: &Mad) -> Option<ErrorCounts> {
     let asked = request.attribute == PortCounters::ID && request.class == MgmtClass::Perf.code();
@@ -77,7 +96,7 @@ struct Pending {
 }
 
 /// The last word on everything.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Ledger {
     opened: Option<Event>,
     clock: Option<Event>,
@@ -88,14 +107,38 @@ pub struct Ledger {
     stopped: Option<Event>,
     pace: Option<Event>,
     back_offs: BTreeMap<NodeId, Event>,
+    guarded: BTreeMap<NodeId, Event>,
     sweeps: BTreeMap<SweepKind, (Event, Option<Event>)>,
-    topology: Topology,
+    model: Model,
     pending: HashMap<u32, Pending>,
     /// In the order in which the questions were first answered: nobody is told of a node's
     /// ports before he is told of the node.
     entries: Vec<Entry>,
     places: HashMap<Key, usize>,
     sums: BTreeMap<NodeId, Sum>,
+}
+
+impl Default for Ledger {
+    fn default() -> Ledger {
+        Ledger {
+            opened: None,
+            clock: None,
+            settings: None,
+            agents: BTreeMap::new(),
+            local: None,
+            gone: None,
+            stopped: None,
+            pace: None,
+            back_offs: BTreeMap::new(),
+            guarded: BTreeMap::new(),
+            sweeps: BTreeMap::new(),
+            model: Model::lean(),
+            pending: HashMap::new(),
+            entries: Vec::new(),
+            places: HashMap::new(),
+            sums: BTreeMap::new(),
+        }
+    }
 }
 
 impl Ledger {
@@ -137,7 +180,6 @@ impl Ledger {
         if !reply.status().is_ok() && reply.class() != MgmtClass::SubnAdm {
             return;
         }
-        self.topology.learn(&pending.request, reply);
         let key = Key::of(&pending.request);
         let sum = all_ports(&pending.request, &pending.bytes, reply);
         let entry = Entry {
@@ -178,7 +220,7 @@ impl Ledger {
 
     /// Forgets what was answered about nodes that are no more.
     fn sweep(&mut self) {
-        let topology = &self.topology;
+        let topology = self.model.topology();
         let is_there = |node: NodeId| topology.node(node).is_some_and(|n| n.present);
         self.entries
             .retain(|entry| match (entry.key.node, entry.key.via) {
@@ -197,10 +239,18 @@ impl Ledger {
 
     /// Takes the next event of the session.
     pub fn observe(&mut self, event: &Event) {
+        if matches!(event.what, What::Opened(_)) {
+            *self = Ledger::default();
+        }
+        self.model.apply(event);
         match &event.what {
             What::Sent(sent) if sent.attempt > 0 => {
-                // Of the SA only whole tables are worth remembering: one answer each.
-                if sent.mad.class() == MgmtClass::SubnAdm && sent.mad.method() != Method::GetTable {
+                // Of the SA only whole tables are worth remembering, and what stands in for a
+                // silent node: one answer each.
+                if sent.mad.class() == MgmtClass::SubnAdm
+                    && sent.mad.method() != Method::GetTable
+                    && !stands_in(sent)
+                {
                     return;
                 }
                 if self.pending.len() >= MAX_PENDING {
@@ -224,7 +274,6 @@ impl Ledger {
                 self.pending.remove(&f.tid);
             }
             What::Opened(_) => {
-                *self = Ledger::default();
                 self.opened = Some(event.clone());
             }
             What::ClockStep { .. } => self.clock = Some(event.clone()),
@@ -237,6 +286,12 @@ impl Ledger {
             What::DeviceBack => self.gone = None,
             What::RecordingStopped { .. } => self.stopped = Some(event.clone()),
             What::Pace(_) => self.pace = Some(event.clone()),
+            What::Guarded(g) => {
+                match g.guarded {
+                    true => self.guarded.insert(g.node, event.clone()),
+                    false => self.guarded.remove(&g.node),
+                };
+            }
             What::BackOff(b) if b.failures == 0 => {
                 self.back_offs.remove(&b.node);
             }
@@ -244,14 +299,10 @@ impl Ledger {
                 self.back_offs.insert(b.node, event.clone());
             }
             What::SweepBegan(sweep) => {
-                if sweep.kind == SweepKind::Discovery {
-                    self.topology.discovery_began(sweep.generation);
-                }
                 self.sweeps.insert(sweep.kind, (event.clone(), None));
             }
             What::SweepEnded(sweep) => {
                 if sweep.kind == SweepKind::Discovery {
-                    self.topology.discovery_ended();
                     self.sweep();
                 }
                 if let Some((_, ended)) = self.sweeps.get_mut(&sweep.kind) {
@@ -288,7 +339,10 @@ impl Ledger {
         // Sums come after the ports that they tell of.
         let sums = self.sums.values();
         let sums = sums.flat_map(|sum| std::iter::once(&sum.first).chain(&sum.last));
-        for entry in self.entries.iter().chain(sums) {
+        // What the SA says is compared with the fabric: it comes when that is known.
+        let of_sa = |entry: &&Entry| entry.key.class == MgmtClass::SubnAdm.code();
+        let (sa, fabric): (Vec<&Entry>, Vec<&Entry>) = self.entries.iter().partition(of_sa);
+        for entry in fabric.into_iter().chain(sums).chain(sa) {
             let (Ok(request), Ok(reply)) = (lengthen(&entry.request), lengthen(&entry.reply))
             else {
                 continue;
@@ -310,9 +364,28 @@ impl Ledger {
             }
         }
         let ended = self.sweeps.values().filter_map(|(_, ended)| ended.as_ref());
-        events.extend(ended.chain(self.back_offs.values()).map(number));
+        // Nodes that answered meanwhile are not guarded any more.
+        let guarded = self.guarded.iter();
+        let guarded = guarded.filter(|(id, _)| {
+            let node = self.model.topology().node(**id);
+            node.is_some_and(|n| n.guarded)
+        });
+        events.extend(
+            ended
+                .chain(self.back_offs.values())
+                .chain(guarded.map(|(_, event)| event))
+                .map(number),
+        );
         events.extend(self.pace.as_ref().map(number));
         emit(&events);
+        let at = self.model.last();
+        self.model.ledger(&mut |part| {
+            emit(&[Event {
+                seq: next,
+                at,
+                what: What::Ledger(Box::new(part)),
+            }]);
+        });
     }
 }
 

@@ -6,8 +6,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::event::ledger::Ledger;
 use crate::event::{
-    BackOff, Malformed, Opened, Pace, Reading, SendFailed, Settings, Severity, SweepBegan,
+    BackOff, Guarded, Malformed, Opened, Pace, Reading, SendFailed, Settings, Severity, SweepBegan,
     SweepEnded, TimedOut, What,
 };
 use crate::fabric::{NodeId, PortKey};
@@ -63,10 +64,12 @@ pub enum Body {
     },
     DeviceBack {},
     BackOff(BackOff),
+    Guarded(Guarded),
     Pace(Box<Pace>),
     SweepBegan(SweepBegan),
     SweepEnded(Box<SweepEnded>),
     Tick {},
+    Ledger(Box<Ledger>),
     ClockStep {
         wall: i64,
     },
@@ -237,10 +240,12 @@ impl Body {
             },
             What::DeviceBack => Body::DeviceBack {},
             What::BackOff(v) => Body::BackOff(*v),
+            What::Guarded(v) => Body::Guarded(*v),
             What::Pace(v) => Body::Pace(v.clone()),
             What::SweepBegan(v) => Body::SweepBegan(*v),
             What::SweepEnded(v) => Body::SweepEnded(Box::new(*v)),
             What::Tick => Body::Tick {},
+            What::Ledger(v) => Body::Ledger(v.clone()),
             What::ClockStep { wall } => Body::ClockStep { wall: *wall },
             What::Settings(v) => Body::Settings(v.clone()),
             What::Mark { text } => Body::Mark {
@@ -289,10 +294,12 @@ impl Body {
             Body::DeviceGone { why } => What::DeviceGone { why: why.into() },
             Body::DeviceBack {} => What::DeviceBack,
             Body::BackOff(v) => What::BackOff(v),
+            Body::Guarded(v) => What::Guarded(v),
             Body::Pace(v) => What::Pace(v),
             Body::SweepBegan(v) => What::SweepBegan(v),
             Body::SweepEnded(v) => What::SweepEnded(*v),
             Body::Tick {} => What::Tick,
+            Body::Ledger(v) => What::Ledger(v),
             Body::ClockStep { wall } => What::ClockStep { wall },
             Body::Settings(v) => What::Settings(v),
             Body::Mark { text } => What::Mark { text: text.into() },

@@ -15,7 +15,7 @@ use crate::model::{Ber, Model, Num};
 use crate::port::Stamp;
 
 /// A number with its state.
-struct N<T>(Num<T>);
+pub(super) struct N<T>(pub(super) Num<T>);
 
 impl<T: Serialize + Copy> Serialize for N<T> {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
@@ -151,11 +151,11 @@ struct Port<'a> {
     per_s: PerCounter<'a, f64>,
 }
 
-fn secs(d: Duration) -> f64 {
+pub(super) fn secs(d: Duration) -> f64 {
     d.as_secs_f64()
 }
 
-fn kind(kind: NodeKind) -> &'static str {
+pub(super) fn kind(kind: NodeKind) -> &'static str {
     match kind {
         NodeKind::Unknown => "unknown",
         NodeKind::Ca => "CA",
@@ -291,7 +291,9 @@ fn port_text(
             name: p.name,
             former: p.former,
         }),
-        flags: flag_words(row.flags).collect(),
+        flags: flag_words(row.flags)
+            .chain(row.protected.then_some("protected"))
+            .collect(),
         age_s: row.age.map(secs),
         stale: row.stale,
         errors: N(row.errors),

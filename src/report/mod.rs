@@ -23,11 +23,15 @@
 //! This room must never hold state of its own, and never print: it returns text.
 
 mod json;
+mod routing;
+mod sa;
 mod sweeps;
 mod table;
 mod text;
 mod topology;
 
+pub use routing::{path, routes, uses};
+pub use sa::{sa, sms};
 pub use sweeps::sweeps;
 pub use topology::topology;
 

@@ -11,10 +11,10 @@ use crate::model::{Model, Num};
 use crate::port::Stamp;
 
 /// Unknown, or not there.
-const NONE: &str = "—";
+pub(super) const NONE: &str = "—";
 
 /// A number with its state: `≥` pegged, `~` stale, `reset`, `—` unknown.
-fn num<T: Copy>(n: Num<T>, show: impl Fn(T) -> String) -> String {
+pub(super) fn num<T: Copy>(n: Num<T>, show: impl Fn(T) -> String) -> String {
     match n {
         Num::Unknown => NONE.to_owned(),
         Num::Reset => "reset".to_owned(),
@@ -24,12 +24,12 @@ fn num<T: Copy>(n: Num<T>, show: impl Fn(T) -> String) -> String {
     }
 }
 
-fn count(n: Num<u64>) -> String {
+pub(super) fn count(n: Num<u64>) -> String {
     num(n, |v| v.to_string())
 }
 
 /// Three significant digits and a prefix of 1000.
-fn si(value: f64) -> String {
+pub(super) fn si(value: f64) -> String {
     let prefixes = ["", "k", "M", "G", "T", "P"];
     let mut value = value;
     let mut prefix = "";
@@ -48,7 +48,7 @@ fn si(value: f64) -> String {
     format!("{value:.digits$}{prefix}")
 }
 
-fn seconds(d: Duration) -> String {
+pub(super) fn seconds(d: Duration) -> String {
     format!("{:.1}s", d.as_secs_f64())
 }
 
@@ -59,7 +59,7 @@ fn micros(d: Option<Duration>) -> String {
     )
 }
 
-fn or_none<T: ToString>(value: Option<T>) -> String {
+pub(super) fn or_none<T: ToString>(value: Option<T>) -> String {
     value.map_or_else(|| NONE.to_owned(), |v| v.to_string())
 }
 
@@ -103,7 +103,7 @@ pub(super) fn head(model: &Model, now: Stamp, out: &mut String) {
     }
 }
 
-fn link(row: &PortRow<'_>) -> String {
+pub(super) fn link(row: &PortRow<'_>) -> String {
     match (row.width, row.speed) {
         (Some(width), Some(speed)) => format!("{width} {speed}"),
         _ => NONE.to_owned(),
@@ -149,7 +149,9 @@ pub(super) fn ports(model: &Model, now: Stamp) -> String {
         let (state, phys) = state(&row);
         let t = traffic.get(&row.key);
         let bps = |of: fn(&TrafficRow<'_>) -> Num<f64>| t.map_or(Num::Unknown, of);
-        let flags: Vec<_> = flag_words(row.flags).collect();
+        let flags: Vec<_> = flag_words(row.flags)
+            .chain(row.protected.then_some("protected"))
+            .collect();
         table.row(vec![
             row.name.to_owned(),
             row.key.port.to_string(),

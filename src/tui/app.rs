@@ -4,6 +4,7 @@
 //! one table in [`super::keys`]; what must be done outside the screen goes out as an [`Act`].
 
 mod draw;
+mod pages;
 mod tabs;
 mod typed;
 
@@ -12,6 +13,7 @@ use std::collections::BTreeMap;
 use crossterm::event::KeyEvent;
 use ratatui::layout::Rect;
 
+use self::pages::About;
 use super::facts::Facts;
 use super::filter::Filter;
 use super::keys::{self, Cmd, Kind, Scope};
@@ -32,6 +34,7 @@ enum Over {
     Log,
     Help { top: usize },
     Detail { key: PortKey, top: usize },
+    Page { about: About, top: usize },
 }
 
 /// What a key asks of the world outside the screen.
@@ -90,6 +93,10 @@ pub struct App<F> {
     page: (usize, usize),
     /// The line of the selected row at the last frame.
     selected_line: Option<Rect>,
+    /// The ends that were marked for a path.
+    marked: (Option<PortKey>, Option<PortKey>),
+    /// When the page in sight was last asked for.
+    asked: Option<Stamp>,
 }
 
 impl<F: Facts> App<F> {
@@ -115,6 +122,8 @@ impl<F: Facts> App<F> {
             message: None,
             page: (0, 0),
             selected_line: None,
+            marked: (None, None),
+            asked: None,
         }
     }
 
@@ -138,6 +147,7 @@ impl<F: Facts> App<F> {
             Some(Over::Log) => Scope::Log,
             Some(Over::Help { .. }) => Scope::Help,
             Some(Over::Detail { .. }) => Scope::Detail,
+            Some(Over::Page { .. }) => Scope::Page,
         }
     }
 
@@ -178,6 +188,9 @@ impl<F: Facts> App<F> {
         if let Some(pane) = Pane::shown_by(cmd) {
             self.show(pane);
             return None;
+        }
+        if let Some(act) = self.page_key(cmd, live, now) {
+            return act;
         }
         match cmd {
             Cmd::QuitNow => return Some(Act::Quit),
@@ -321,7 +334,7 @@ impl<F: Facts> App<F> {
     fn go(&mut self, by: Move) {
         let (lines, sight) = self.page;
         match self.over.last_mut() {
-            Some(Over::Help { top } | Over::Detail { top, .. }) => {
+            Some(Over::Help { top } | Over::Detail { top, .. } | Over::Page { top, .. }) => {
                 let last = lines.saturating_sub(sight);
                 let page = sight.saturating_sub(1).max(1);
                 *top = match by {

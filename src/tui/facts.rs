@@ -3,9 +3,10 @@
 
 use std::time::Duration;
 
-use crate::fabric::{NodeId, PortKey};
+use crate::fabric::{NodeId, NodeKind, PortKey};
 use crate::model::view::{
-    DestinationRow, HeaderView, InFlightRow, LogLine, PortDetail, PortRow, TotalsView, TrafficRow,
+    DestinationRow, HeaderView, InFlightRow, LogLine, PathView, PortDetail, PortRow, SaDifference,
+    SaTableView, SmRow, TotalsView, TrafficRow, UsesView,
 };
 use crate::model::{Baseline, Model};
 use crate::port::Stamp;
@@ -38,6 +39,35 @@ pub trait Facts: Clone {
     fn wall(&self, at: Stamp) -> i64;
     /// The counter interval in force.
     fn interval(&self) -> Duration;
+    /// The path from a port to a LID by the forwarding tables.
+    fn path(&self, _: PortKey, _: u16, _: Stamp) -> Option<PathView<'_>> {
+        None
+    }
+    /// Who is reached by a port.
+    fn uses(&self, _: PortKey, _: Stamp) -> Option<UsesView<'_>> {
+        None
+    }
+    /// The port at which a path through this one's node begins or ends: a switch's port 0, an
+    /// adapter's own.
+    fn end_port(&self, _: PortKey) -> Option<PortKey> {
+        None
+    }
+    /// A port's base LID and LMC.
+    fn lids(&self, _: PortKey) -> Option<(u16, u8)> {
+        None
+    }
+    /// Every subnet manager.
+    fn subnet_managers(&self, _: Stamp) -> Vec<SmRow<'_>> {
+        Vec::new()
+    }
+    /// Every table of the SA.
+    fn sa_tables(&self, _: Stamp) -> Vec<SaTableView> {
+        Vec::new()
+    }
+    /// Where the SA and discovery differ; how many more; how many were seen only once.
+    fn sa_differences(&self, _: Stamp) -> (Vec<SaDifference>, usize, usize) {
+        (Vec::new(), 0, 0)
+    }
     /// One port in full, counted from a baseline on if there is one.
     fn detail(&self, key: PortKey, from: Option<&Baseline>, now: Stamp) -> Option<PortDetail<'_>>;
     /// What every port has counted by now.
@@ -83,6 +113,31 @@ impl Facts for Model {
     }
     fn interval(&self) -> Duration {
         Model::interval(self)
+    }
+    fn path(&self, from: PortKey, lid: u16, now: Stamp) -> Option<PathView<'_>> {
+        Some(Model::path(self, from, lid, now))
+    }
+    fn uses(&self, port: PortKey, now: Stamp) -> Option<UsesView<'_>> {
+        Model::uses(self, port, now)
+    }
+    fn end_port(&self, key: PortKey) -> Option<PortKey> {
+        let switch = self.topology().node(key.node)?.kind == NodeKind::Switch;
+        let end = key.node.port(if switch { 0 } else { key.port });
+        self.lids(end).map(|_| end)
+    }
+    fn lids(&self, key: PortKey) -> Option<(u16, u8)> {
+        let node = self.topology().node(key.node)?;
+        let lmc = node.port(key.port)?.info.as_ref()?.lmc();
+        Some((node.lid(key.port)?, lmc))
+    }
+    fn subnet_managers(&self, now: Stamp) -> Vec<SmRow<'_>> {
+        Model::subnet_managers(self, now)
+    }
+    fn sa_tables(&self, now: Stamp) -> Vec<SaTableView> {
+        Model::sa_tables(self, now)
+    }
+    fn sa_differences(&self, now: Stamp) -> (Vec<SaDifference>, usize, usize) {
+        Model::sa_differences(self, now)
     }
     fn detail(&self, key: PortKey, from: Option<&Baseline>, now: Stamp) -> Option<PortDetail<'_>> {
         Model::detail_since(self, key, from, now)

@@ -104,6 +104,18 @@ pub enum Cmd {
     SkipIdle,
     /// Remember this moment of a recording.
     Bookmark,
+    /// A path begins at the selected port.
+    PathFrom,
+    /// A path ends at the selected port.
+    PathTo,
+    /// The next of the LIDs of a path's end.
+    PathBits,
+    /// Who is reached by the selected port.
+    Uses,
+    /// Show the SMs and the SA.
+    Sa,
+    /// Read again what the page shows.
+    ReadAgain,
 }
 
 /// What is on the screen.
@@ -118,6 +130,8 @@ pub enum Scope {
     Detail = 4,
     /// The help.
     Help = 8,
+    /// A page: a path, who is reached by a port, the SMs and the SA.
+    Page = 16,
 }
 
 /// What kind of session it is.
@@ -169,7 +183,8 @@ const PANE: u8 = Scope::Pane as u8;
 const LOG: u8 = Scope::Log as u8;
 const DETAIL: u8 = Scope::Detail as u8;
 const HELP: u8 = Scope::Help as u8;
-const OVER: u8 = LOG | DETAIL | HELP;
+const PAGE: u8 = Scope::Page as u8;
+const OVER: u8 = LOG | DETAIL | HELP | PAGE;
 const EVERYWHERE: u8 = PANE | OVER;
 const LIVE: u8 = Kind::Live as u8;
 const REPLAY: u8 = Kind::Replay as u8;
@@ -259,6 +274,18 @@ bindings! {
         "pause": "hold the view still; what comes in is kept and shown when you go on";
     Log "e" [ch('e')] EVERYWHERE, ALWAYS, Some(6),
         "events": "show or hide the event log";
+    PathFrom "f" [ch('f')] PANE | DETAIL, ALWAYS, None,
+        "path from": "a path begins at this port: press t on the other end to see it";
+    PathTo "t" [ch('t')] PANE | DETAIL, ALWAYS, None,
+        "path to": "a path leads to this port: the way by the forwarding tables, hop by hop";
+    PathBits "l" [ch('l')] PAGE, ALWAYS, None,
+        "next LID": "on a path: the next of the LIDs that its end has (LMC)";
+    Uses "u" [ch('u')] PANE | DETAIL, ALWAYS, None,
+        "who uses it": "the destinations that are reached by this port";
+    Sa "s" [ch('s')] EVERYWHERE, ALWAYS, None,
+        "SM and SA": "every subnet manager, the SA's tables, and where they differ from discovery";
+    ReadAgain "R" [ch('R')] PAGE, LIVE, Some(6),
+        "read again": "on a path or its like: read its tables again; of the SA, all of them";
     Copy "y" [ch('y')] PANE | LOG, ALWAYS, None,
         "copy": "copy the selected row to the terminal's clipboard (OSC 52)";
     Zero "z" [ch('z')] PANE | DETAIL, ALWAYS, None,
@@ -333,7 +360,13 @@ mod tests {
 
     #[test]
     fn no_key_means_two_things_at_once() {
-        for scope in [Scope::Pane, Scope::Log, Scope::Detail, Scope::Help] {
+        for scope in [
+            Scope::Pane,
+            Scope::Log,
+            Scope::Detail,
+            Scope::Help,
+            Scope::Page,
+        ] {
             for kind in [Kind::Live, Kind::Replay, Kind::Watch] {
                 let mut seen = Vec::new();
                 for b in BINDINGS.iter().filter(|b| b.works(scope, kind)) {
@@ -351,11 +384,17 @@ mod tests {
         for b in BINDINGS {
             assert!(!b.help.is_empty() && !b.shown.is_empty());
             for (code, modifiers) in b.keys {
-                let found = [Scope::Pane, Scope::Log, Scope::Detail, Scope::Help]
-                    .into_iter()
-                    .flat_map(|s| [Kind::Live, Kind::Replay, Kind::Watch].map(|k| (s, k)))
-                    .filter(|(s, k)| b.works(*s, *k))
-                    .all(|(s, k)| command(&KeyEvent::new(*code, *modifiers), s, k) == Some(b.cmd));
+                let found = [
+                    Scope::Pane,
+                    Scope::Log,
+                    Scope::Detail,
+                    Scope::Help,
+                    Scope::Page,
+                ]
+                .into_iter()
+                .flat_map(|s| [Kind::Live, Kind::Replay, Kind::Watch].map(|k| (s, k)))
+                .filter(|(s, k)| b.works(*s, *k))
+                .all(|(s, k)| command(&KeyEvent::new(*code, *modifiers), s, k) == Some(b.cmd));
                 assert!(found, "{}", b.shown);
             }
         }
@@ -364,7 +403,10 @@ mod tests {
     #[test]
     fn only_a_live_console_has_keys_that_send() {
         for b in BINDINGS {
-            if matches!(b.cmd, Cmd::ReadCounters | Cmd::Rediscover | Cmd::Mark) {
+            if matches!(
+                b.cmd,
+                Cmd::ReadCounters | Cmd::Rediscover | Cmd::Mark | Cmd::ReadAgain
+            ) {
                 assert!(b.is_for(Kind::Live));
                 assert!(!b.is_for(Kind::Replay) && !b.is_for(Kind::Watch));
             }

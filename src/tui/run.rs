@@ -199,6 +199,11 @@ impl Console {
         let mut buf = Buffer::empty(Rect::new(0, 0, width, height));
         let stamp = self.now();
         self.tell();
+        if let Mode::Live(send) = &self.mode
+            && let Some(command) = self.app.refresh(&self.model, stamp)
+        {
+            send(command);
+        }
         self.app.draw(&self.model, stamp, &mut buf);
         self.output.show(buf)?;
         Ok(())

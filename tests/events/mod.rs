@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "only tests use it")]
 
 use fabtop::event::*;
+use fabtop::fabric::thresholds::{Over, Rule, Suppress, Thresholds};
 use fabtop::fabric::{Guid, NodeId, PortKey, Target};
 use fabtop::mad::{Attribute, Mad, Method, MgmtClass, NodeInfo, NodeType, PortCountersExtended};
 use fabtop::port::*;
@@ -104,6 +105,35 @@ fn text() -> impl Strategy<Value = String> {
     prop_oneof![".{0,40}", Just("\u{1b}[31m\"\\\u{0}\u{7f}".to_owned())]
 }
 
+fn thresholds() -> impl Strategy<Value = Thresholds> {
+    let over = prop_oneof![
+        Just(Over::Value),
+        any::<u64>().prop_map(Over::Window),
+        any::<u64>().prop_map(Over::Share),
+    ];
+    let severity = prop_oneof![
+        Just(Severity::Info),
+        Just(Severity::Warning),
+        Just(Severity::Critical)
+    ];
+    let rule =
+        (text(), any::<u64>(), over, severity).prop_map(|(counter, limit, over, severity)| Rule {
+            counter,
+            limit,
+            over,
+            severity,
+        });
+    let suppress = (text(), option::of(node()), any::<Option<u8>>())
+        .prop_map(|(name, node, port)| Suppress { name, node, port });
+    (vec(rule, 0..4), any::<bool>(), vec(suppress, 0..3)).prop_map(
+        |(rules, whole_values, suppress)| Thresholds {
+            rules,
+            whole_values,
+            suppress,
+        },
+    )
+}
+
 fn settings() -> impl Strategy<Value = Settings> {
     (
         any::<[u64; 3]>(),
@@ -111,25 +141,29 @@ fn settings() -> impl Strategy<Value = Settings> {
         any::<[u32; 3]>(),
         any::<u8>(),
         vec((any::<u64>(), text()), 0..4),
+        thresholds(),
     )
-        .prop_map(|(intervals, windows, rates, attempts, names)| Settings {
-            interval_ns: intervals[0],
-            sweep_interval_ns: intervals[1],
-            discovery_interval_ns: intervals[2],
-            smp: Budget {
-                in_flight: windows[0],
-                per_node: windows[1],
-                rate: rates[0],
+        .prop_map(
+            |(intervals, windows, rates, attempts, names, thresholds)| Settings {
+                interval_ns: intervals[0],
+                sweep_interval_ns: intervals[1],
+                discovery_interval_ns: intervals[2],
+                smp: Budget {
+                    in_flight: windows[0],
+                    per_node: windows[1],
+                    rate: rates[0],
+                },
+                gmp: Budget {
+                    in_flight: windows[2],
+                    per_node: windows[3],
+                    rate: rates[1],
+                },
+                timeout_ms: rates[2],
+                attempts,
+                names: names.into_iter().map(|(g, n)| (Guid(g), n)).collect(),
+                thresholds,
             },
-            gmp: Budget {
-                in_flight: windows[2],
-                per_node: windows[3],
-                rate: rates[1],
-            },
-            timeout_ms: rates[2],
-            attempts,
-            names: names.into_iter().map(|(g, n)| (Guid(g), n)).collect(),
-        })
+        )
 }
 
 fn source() -> impl Strategy<Value = Source> {
@@ -258,6 +292,9 @@ pub fn what() -> impl Strategy<Value = What> {
         local_port().prop_map(|p| What::LocalPort(Box::new(p))),
         text().prop_map(|why| What::DeviceGone { why: why.into() }),
         Just(What::DeviceBack),
+        (node(), any::<bool>()).prop_map(|(node, guarded)| {
+            What::Guarded(fabtop::event::Guarded { node, guarded })
+        }),
         (node(), any::<u32>(), option::of(any::<u64>())).prop_map(|(node, failures, until)| {
             What::BackOff(BackOff {
                 node,

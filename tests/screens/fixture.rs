@@ -164,6 +164,7 @@ impl Fixture {
                 errors: Num::Is(0),
                 errors_per_s: Num::Is(0.0),
                 flags: Flags::default(),
+                protected: false,
                 age: Some(secs(2)),
                 stale: false,
             });
@@ -673,6 +674,10 @@ impl Facts for Fixture {
         };
         let near = end(key)?;
         let far = near.row.peer.and_then(|p| end(p.key));
-        Some(PortDetail { near, far })
+        Some(PortDetail {
+            near,
+            far,
+            findings: Vec::new(),
+        })
     }
 }

@@ -98,6 +98,7 @@ fn lids_rates_and_descriptions_that_change_are_told() {
         [
             "node7 mlx5_0[1]: LID 3 -> 9",
             "node7 mlx5_0[1]: now 4x FDR",
+            "node7 mlx5_0[1]: alert: link runs at 4x FDR, both ends can do 4x EDR",
             "node7 mlx5_0 is called node7 mlx5_1\\x1b[31m now",
         ]
     );

@@ -2,6 +2,7 @@
 //!
 //! Tests named after field reports say which failure of other tools they guard against.
 
+mod alerts;
 mod counters;
 mod keyframes;
 mod log;

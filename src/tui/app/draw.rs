@@ -111,6 +111,10 @@ impl<F: Facts> App<F> {
                 *top = (*top).min(lines.saturating_sub(usize::from(area.height)));
                 self.page = (lines, usize::from(area.height));
             }
+            Some(Over::Page { about, .. }) => {
+                let about = *about;
+                self.draw_page(about, area, buf, facts, at);
+            }
             Some(Over::Log) | None => self.table_body(area, buf, facts, at),
         }
     }

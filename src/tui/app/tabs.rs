@@ -29,6 +29,7 @@ impl<F: Facts> App<F> {
         let left = match self.over.last() {
             Some(Over::Help { .. }) => one_tab(" Help "),
             Some(Over::Detail { .. }) => one_tab(" Port detail "),
+            Some(Over::Page { about, .. }) => one_tab(about.title()),
             Some(Over::Log) => one_tab(" Event log "),
             None => {
                 let room = match length(&must, &look) {
@@ -64,7 +65,9 @@ impl<F: Facts> App<F> {
             let text = format!("as of {} ago", age(d));
             facts.push((1, vec![(text, Role::Warn)]));
         }
-        if let Some(Over::Help { top } | Over::Detail { top, .. }) = self.over.last() {
+        if let Some(Over::Help { top } | Over::Detail { top, .. } | Over::Page { top, .. }) =
+            self.over.last()
+        {
             let (lines, sight) = self.page;
             if lines > sight {
                 let last = (top + sight).min(lines);

@@ -8,15 +8,20 @@ pub mod footer;
 pub mod header;
 pub mod help;
 pub mod log;
+pub mod path;
 pub mod ports;
+pub mod sa;
 pub mod shared;
 pub mod sheet;
 pub mod timeline;
 pub mod timeouts;
 pub mod traffic;
+pub mod uses;
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+
+use path::tables_read;
 
 pub use self::sheet::Sheet;
 use super::facts::Facts;
@@ -142,6 +147,25 @@ impl Page {
     /// Adds a heading.
     pub fn heading(&mut self, text: impl Into<String>) {
         self.line(vec![(text.into(), Role::Accent)]);
+    }
+
+    /// Adds a sentence, wrapped at words.
+    pub fn wrapped(&mut self, text: &str, role: Role, room: u16, look: &Look) {
+        let mut line = String::new();
+        for word in text.split(' ') {
+            let full = width(&line, look) + 1 + width(word, look) > room;
+            if full && !line.trim().is_empty() {
+                self.line(vec![(std::mem::take(&mut line), role)]);
+            } else if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+            if line.is_empty() {
+                // A blank at the beginning is an indent.
+                line.push(' ');
+            }
+        }
+        self.line(vec![(line, role)]);
     }
 
     /// Adds another page's lines.

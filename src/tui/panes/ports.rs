@@ -42,8 +42,10 @@ pub fn flag_words(f: Flags) -> impl Iterator<Item = (&'static str, Role)> {
 
 /// A row's flags in words; "stale" where nothing else says why its numbers are old.
 fn words(row: &PortRow<'_>) -> impl Iterator<Item = (&'static str, Role)> {
-    let unexplained = row.stale && !row.flags.unreachable && !row.flags.no_answer;
-    flag_words(row.flags).chain(unexplained.then_some(("stale", Role::Warn)))
+    let explained = row.flags.unreachable || row.flags.no_answer || row.protected;
+    flag_words(row.flags)
+        .chain(row.protected.then_some(("protected", Role::Label)))
+        .chain((row.stale && !explained).then_some(("stale", Role::Warn)))
 }
 
 fn draw_flags(row: &PortRow<'_>, cell: &mut Cell<'_>) {
@@ -230,6 +232,7 @@ fn matches(row: &PortRow<'_>, filter: &Filter) -> bool {
     texts.extend(row.state.map(state_word));
     texts.extend(row.phys.map(phys_word));
     texts.extend(flag_words(row.flags).map(|(w, _)| w));
+    texts.extend(row.protected.then_some("protected"));
     if row.stale {
         texts.push("stale");
     }

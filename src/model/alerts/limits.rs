@@ -1,0 +1,454 @@
+//! Thresholds as the fold uses them, and increments within a time.
+//!
+//! A window keeps its increments in twelve buckets, so it covers between eleven twelfths and
+//! all of its time, and never more. Only ports whose counters rise have windows, and a window
+//! that holds nothing is dropped: a clean fabric costs nothing.
+
+use super::super::counters::{COUNTERS, Counter};
+use super::super::fixed::FixedMap;
+use super::{Alerts, Due};
+use crate::event::Severity;
+use crate::fabric::PortKey;
+use crate::fabric::thresholds::{Over, Thresholds};
+use crate::port::Stamp;
+
+const BUCKETS: usize = 12;
+
+/// What can have a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Watched {
+    /// A counter of PortCounters or PortCountersExtended.
+    Of(Counter),
+    /// Blocks that forward error correction could not repair.
+    FecUncorrectable,
+}
+
+impl Watched {
+    const COUNT: usize = COUNTERS + 1;
+
+    /// The classic name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Watched::Of(c) => c.name(),
+            Watched::FecUncorrectable => "PortFECUncorrectableBlockCtr",
+        }
+    }
+
+    /// What has this name.
+    pub fn from_name(name: &str) -> Option<Watched> {
+        if name == Watched::FecUncorrectable.name() {
+            return Some(Watched::FecUncorrectable);
+        }
+        Counter::from_name(name).map(Watched::Of)
+    }
+
+    const fn index(self) -> u8 {
+        match self {
+            Watched::Of(c) => c as u8,
+            Watched::FecUncorrectable => COUNTERS as u8,
+        }
+    }
+
+    fn from_index(index: u8) -> Option<Watched> {
+        match usize::from(index) {
+            COUNTERS => Some(Watched::FecUncorrectable),
+            n => Counter::ALL.get(n).copied().map(Watched::Of),
+        }
+    }
+
+    /// The set of this one alone.
+    pub const fn bit(self) -> u32 {
+        1 << self.index()
+    }
+}
+
+/// A rule, compiled.
+#[derive(Clone, Copy, Debug)]
+pub struct Limit {
+    /// What is above it exceeds it: increments, or milliseconds of waiting.
+    pub limit: u64,
+    pub over: Over,
+    pub severity: Severity,
+    /// As it was written.
+    pub shown: u64,
+}
+
+/// Which window: of which port, counter, and rule of that counter.
+pub type WindowKey = (PortKey, u8, u8);
+
+/// Increments within a time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Window {
+    /// Number of the newest bucket.
+    pub head: u64,
+    pub sums: [u32; BUCKETS],
+    /// When it was last added to.
+    pub last: Stamp,
+    /// Its limit was exceeded, and was not undercut by half since.
+    pub held: bool,
+    /// When it is looked at next.
+    due: Stamp,
+}
+
+const fn step(length: u64) -> u64 {
+    let step = length / BUCKETS as u64;
+    if step == 0 { 1 } else { step }
+}
+
+impl Window {
+    /// A window as a keyframe tells it.
+    pub fn told(head: u64, sums: [u32; BUCKETS], last: Stamp, held: bool) -> Window {
+        Window {
+            head,
+            sums,
+            last,
+            held,
+            due: Stamp::ZERO,
+        }
+    }
+
+    fn advance(&mut self, at: Stamp, length: u64) {
+        let now = at.0 / step(length);
+        if now <= self.head {
+            return;
+        }
+        if now - self.head >= BUCKETS as u64 {
+            self.sums = [0; BUCKETS];
+        } else {
+            for bucket in self.head + 1..=now {
+                if let Some(sum) = self.sums.get_mut((bucket % BUCKETS as u64) as usize) {
+                    *sum = 0;
+                }
+            }
+        }
+        self.head = now;
+    }
+
+    fn add(&mut self, at: Stamp, n: u64) {
+        if let Some(sum) = self.sums.get_mut((self.head % BUCKETS as u64) as usize) {
+            *sum = sum.saturating_add(u32::try_from(n).unwrap_or(u32::MAX));
+        }
+        self.last = self.last.max(at);
+    }
+
+    fn sum(&self) -> u64 {
+        self.sums.iter().map(|n| u64::from(*n)).sum()
+    }
+}
+
+/// A counter's sample, as far as limits need it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sample {
+    /// New since the last look.
+    pub gain: u64,
+    /// The same as milliseconds of waiting, where it is that.
+    pub waited_ms: u64,
+    /// The sample's share of waiting, in per cent.
+    pub share: f64,
+}
+
+/// What exceeds which limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Excess {
+    pub severity: Severity,
+    pub value: u64,
+    pub limit: u64,
+    pub over: Over,
+}
+
+/// All limits, and what is measured against them.
+#[derive(Clone, Debug, Default)]
+pub struct Limits {
+    rules: Vec<Vec<Limit>>,
+    /// Counters that have a limit.
+    pub watched: u32,
+    /// Whole values are compared, not what the session counted.
+    pub whole_values: bool,
+    /// Not the default ones: they were compiled.
+    compiled: bool,
+    pub windows: FixedMap<WindowKey, Window>,
+}
+
+fn length(over: Over) -> Option<u64> {
+    match over {
+        Over::Value => None,
+        Over::Window(ns) | Over::Share(ns) => Some(ns),
+    }
+}
+
+impl Limits {
+    /// Takes thresholds over.
+    pub fn compile(&mut self, thresholds: &Thresholds) {
+        self.rules = vec![Vec::new(); Watched::COUNT];
+        self.watched = 0;
+        self.whole_values = thresholds.whole_values;
+        self.compiled = true;
+        self.windows.clear();
+        for rule in &thresholds.rules {
+            let Some(counter) = Watched::from_name(&rule.counter) else {
+                continue;
+            };
+            let limit = match rule.over {
+                // Per cent of a time, in milliseconds.
+                Over::Share(ns) => (ns / 1_000_000).saturating_mul(rule.limit) / 100,
+                _ => rule.limit,
+            };
+            if let Some(rules) = self.rules.get_mut(usize::from(counter.index()))
+                && rules.len() < usize::from(u8::MAX)
+            {
+                rules.push(Limit {
+                    limit,
+                    over: rule.over,
+                    severity: rule.severity,
+                    shown: rule.limit,
+                });
+                self.watched |= counter.bit();
+            }
+        }
+    }
+
+    /// Compiles the default thresholds, if no others were.
+    pub fn ensure(&mut self) {
+        if !self.compiled {
+            self.compile(&Thresholds::default());
+        }
+    }
+
+    /// Forgets what was measured.
+    pub fn forget(&mut self) {
+        self.windows.clear();
+    }
+
+    fn rule(&self, counter: u8, index: u8) -> Option<Limit> {
+        self.rules
+            .get(usize::from(counter))?
+            .get(usize::from(index))
+            .copied()
+    }
+
+    /// Where a window of a keyframe belongs; nothing if no limit here has one.
+    pub fn place(&self, port: PortKey, counter: &str, rule: u8) -> Option<WindowKey> {
+        let index = Watched::from_name(counter)?.index();
+        length(self.rule(index, rule)?.over)?;
+        Some((port, index, rule))
+    }
+
+    /// What a window counts.
+    pub fn counter_of(key: &WindowKey) -> Option<&'static str> {
+        Watched::from_index(key.1).map(Watched::name)
+    }
+}
+
+impl Alerts {
+    /// Takes a counter's sample (or none: time has passed), and says what it exceeds: the
+    /// gravest, and of those the first.
+    pub fn weigh(
+        &mut self,
+        at: Stamp,
+        port: PortKey,
+        counter: Watched,
+        sample: Option<Sample>,
+        value: u64,
+    ) -> Option<Excess> {
+        let c = counter.index();
+        let mut worst: Option<Excess> = None;
+        let count = self.limits.rules.get(usize::from(c)).map_or(0, Vec::len);
+        for index in 0..u8::try_from(count).unwrap_or(u8::MAX) {
+            let Some(rule) = self.limits.rule(c, index) else {
+                continue;
+            };
+            let (measured, held) = match (rule.over, length(rule.over)) {
+                (Over::Value, _) | (_, None) => (value, value > rule.limit),
+                (over, Some(length)) => {
+                    let key = (port, c, index);
+                    let share = matches!(over, Over::Share(_));
+                    let gain = sample.map_or(0, |s| if share { s.waited_ms } else { s.gain });
+                    // Waiting that stays below the limit needs no window: it cannot exceed it.
+                    let begins =
+                        gain > 0 && (!share || sample.is_some_and(|s| s.share > rule.shown as f64));
+                    let known = self.limits.windows.get_mut(&key);
+                    let window = match known {
+                        Some(window) => window,
+                        None if begins => self.limits.windows.entry(key).or_default(),
+                        None => continue,
+                    };
+                    window.advance(at, length);
+                    if gain > 0 {
+                        window.add(at, gain);
+                    }
+                    let sum = window.sum();
+                    window.held = sum > rule.limit || window.held && sum > rule.limit / 2;
+                    let shown = if share {
+                        let whole = (length / 1_000_000).max(1);
+                        (sum.saturating_mul(100) / whole).min(100)
+                    } else {
+                        sum
+                    };
+                    (shown, window.held)
+                }
+            };
+            if held && worst.is_none_or(|w| rule.severity > w.severity) {
+                worst = Some(Excess {
+                    severity: rule.severity,
+                    value: measured,
+                    limit: rule.shown,
+                    over: rule.over,
+                });
+            }
+        }
+        for index in 0..u8::try_from(count).unwrap_or(u8::MAX) {
+            if let Some(length) = self.limits.rule(c, index).and_then(|r| length(r.over)) {
+                self.look_again(at, (port, c, index), length, worst.is_some());
+            }
+        }
+        worst
+    }
+
+    /// Plans when a window is looked at next: with the next bucket while an alert depends on
+    /// it, else when nothing is left in it.
+    fn look_again(&mut self, at: Stamp, key: WindowKey, length: u64, often: bool) {
+        let Some(window) = self.limits.windows.get_mut(&key) else {
+            return;
+        };
+        let wanted = if often {
+            Stamp((at.0 / step(length) + 1).saturating_mul(step(length)))
+        } else {
+            Stamp(window.last.0.saturating_add(length))
+        };
+        let planned = window.due != Stamp::ZERO && window.due > at;
+        if planned && window.due <= wanted {
+            return;
+        }
+        let old = std::mem::replace(&mut window.due, wanted);
+        if planned {
+            self.due.remove(&(old, Due::Window(key)));
+        }
+        self.due.insert((wanted, Due::Window(key)));
+    }
+
+    /// A window's time has come; drops it if it is empty. Says which counter is to be judged.
+    pub fn window_is_due(&mut self, at: Stamp, key: WindowKey) -> Option<(PortKey, Watched)> {
+        let (port, c, index) = key;
+        let counter = Watched::from_index(c)?;
+        let length = self.limits.rule(c, index).and_then(|r| length(r.over))?;
+        let window = self.limits.windows.get_mut(&key)?;
+        window.due = Stamp::ZERO;
+        window.advance(at, length);
+        if window.sum() == 0 {
+            self.limits.windows.remove(&key);
+            let known = self.is_open(&(Some(port), super::Kind::Counter(counter)));
+            return known.then_some((port, counter));
+        }
+        self.look_again(at, key, length, false);
+        Some((port, counter))
+    }
+
+    /// Puts a window back as a keyframe told it.
+    pub fn restore(&mut self, at: Stamp, key: WindowKey, window: Window) {
+        let Some(length) = self.limits.rule(key.1, key.2).and_then(|r| length(r.over)) else {
+            return;
+        };
+        self.limits.windows.insert(
+            key,
+            Window {
+                due: Stamp::ZERO,
+                ..window
+            },
+        );
+        self.look_again(at, key, length, window.held);
+    }
+
+    /// Forgets the windows of a node.
+    pub fn forget_windows(&mut self, node: crate::fabric::NodeId) {
+        self.limits
+            .windows
+            .retain(|(port, ..), _| port.node != node);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fabric::NodeId;
+
+    fn secs(s: u64) -> Stamp {
+        Stamp::from_secs(s)
+    }
+
+    fn alerts(rule: &str) -> Alerts {
+        let is_counter = |n: &str| Watched::from_name(n).is_some();
+        let (t, problems) = Thresholds::parse(
+            rule.as_bytes(),
+            crate::fabric::thresholds::Origin::Named,
+            is_counter,
+        );
+        assert_eq!(problems, []);
+        let mut alerts = Alerts::default();
+        alerts.use_thresholds(&t);
+        alerts
+    }
+
+    fn gain(n: u64) -> Option<Sample> {
+        Some(Sample {
+            gain: n,
+            ..Sample::default()
+        })
+    }
+
+    const SYMBOL: Watched = Watched::Of(Counter::SymbolError);
+
+    #[test]
+    fn a_window_counts_what_is_within_its_time_and_no_more() {
+        let mut a = alerts("SymbolErrorCounter=10/h");
+        let port = NodeId::new(1).port(1);
+        // Ten within an hour are not above ten; the eleventh is.
+        assert_eq!(a.weigh(secs(100), port, SYMBOL, gain(10), 0), None);
+        let e = a.weigh(secs(1_000), port, SYMBOL, gain(1), 0).unwrap();
+        assert_eq!((e.value, e.limit), (11, 10));
+        // Of those ten nothing is left an hour later, and one is not above half of ten.
+        assert_eq!(a.weigh(secs(3_900), port, SYMBOL, None, 0), None);
+        // Ten a day never exceed ten an hour.
+        for hour in 2..50 {
+            let at = secs(hour * 7_200);
+            assert_eq!(a.weigh(at, port, SYMBOL, gain(8), 0), None);
+        }
+    }
+
+    #[test]
+    fn it_holds_until_half_of_the_limit_is_undercut() {
+        let mut a = alerts("SymbolErrorCounter=10/h");
+        let port = NodeId::new(1).port(1);
+        a.weigh(secs(0), port, SYMBOL, gain(5), 0);
+        assert!(a.weigh(secs(1_800), port, SYMBOL, gain(6), 0).is_some());
+        // The first five are gone: six are left, above half of ten.
+        assert!(a.weigh(secs(3_700), port, SYMBOL, None, 0).is_some());
+        assert!(a.weigh(secs(5_500), port, SYMBOL, None, 0).is_none());
+    }
+
+    #[test]
+    fn nothing_is_kept_of_a_port_that_is_quiet_again() {
+        let mut a = alerts("SymbolErrorCounter=10/h");
+        for number in 1..=200 {
+            a.weigh(secs(5), NodeId::new(1).port(number), SYMBOL, gain(1), 0);
+        }
+        assert_eq!((a.limits.windows.len(), a.due.len()), (200, 200));
+        let at = secs(2 * 3_600);
+        while let Some(Due::Window(key)) = a.next_due(at) {
+            assert_eq!(a.window_is_due(at, key), None);
+        }
+        assert_eq!((a.limits.windows.len(), a.due.len()), (0, 0));
+    }
+
+    #[test]
+    fn the_gravest_limit_counts() {
+        let mut a = alerts("SymbolErrorCounter=10/h:info\nSymbolErrorCounter=100/h:critical");
+        let port = NodeId::new(1).port(1);
+        let e = a.weigh(secs(1), port, SYMBOL, gain(50), 0).unwrap();
+        assert_eq!((e.severity, e.limit), (Severity::Info, 10));
+        let e = a.weigh(secs(2), port, SYMBOL, gain(51), 0).unwrap();
+        assert_eq!(
+            (e.severity, e.value, e.limit),
+            (Severity::Critical, 101, 100)
+        );
+    }
+}

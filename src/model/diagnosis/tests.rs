@@ -1,0 +1,184 @@
+use super::*;
+
+/// A link between a switch's port and an adapter's, with these counts at each end.
+fn link(near: &[(Counter, u64)], far: &[(Counter, u64)]) -> (End, End) {
+    let end = |name: &str, kind, counts: &[(Counter, u64)]| {
+        let mut end = End {
+            name: name.to_owned(),
+            kind,
+            ..End::default()
+        };
+        for (c, n) in counts {
+            end.counts[*c as usize] = *n;
+        }
+        end
+    };
+    (
+        end("leaf[2]", NodeKind::Switch, near),
+        end("node7[1]", NodeKind::Ca, far),
+    )
+}
+
+fn sentences(near: &End, far: &End) -> Vec<String> {
+    diagnose(near, far).iter().map(Finding::sentence).collect()
+}
+
+fn of(near: &[(Counter, u64)], far: &[(Counter, u64)]) -> Vec<String> {
+    let (near, far) = link(near, far);
+    sentences(&near, &far)
+}
+
+use Counter::*;
+
+#[test]
+fn a_clean_link_is_not_talked_about() {
+    assert!(of(&[], &[]).is_empty());
+    // Traffic is no fault, nor is a switch's own multicast.
+    assert!(of(&[(XmitData, 1 << 40), (RcvSwitchRelayErrors, 500)], &[]).is_empty());
+}
+
+#[test]
+fn symbol_errors_at_one_end_blame_the_way_there_and_not_the_one_who_counts() {
+    assert_eq!(
+        of(&[(SymbolError, 40), (RcvErrors, 3)], &[]),
+        [
+            "Suspect the cable or node7[1]'s transmitter, then leaf[2]'s receiver: leaf[2] counts \
+             40 SymbolErrorCounter, 3 PortRcvErrors, node7[1] counts none."
+        ]
+    );
+    // The other way round the other one is blamed, whichever end one looks from.
+    let (near, far) = link(&[], &[(SymbolError, 40)]);
+    for found in [diagnose(&near, &far), diagnose(&far, &near)] {
+        assert_eq!(found.len(), 1);
+        assert_eq!(
+            found[0].suspect,
+            "suspect the cable or leaf[2]'s transmitter, then node7[1]'s receiver"
+        );
+    }
+}
+
+#[test]
+fn errors_at_both_ends_blame_what_they_have_in_common() {
+    let found = of(
+        &[(SymbolError, 40)],
+        &[(SymbolError, 25), (LinkErrorRecovery, 1)],
+    );
+    assert!(found[0].starts_with("Suspect the cable or its connectors: both"));
+    // A thousand here and three there are one direction.
+    let found = of(&[(SymbolError, 1_000)], &[(SymbolError, 3)]);
+    assert!(found[0].starts_with("Suspect the cable or node7[1]'s transmitter"));
+}
+
+#[test]
+fn packets_that_came_marked_as_bad_do_not_blame_this_link() {
+    // Leaf[1] receives damage and passes it on, marked, through leaf[2] to node7: symbol errors
+    // there, remote physical errors here.
+    let (mut near, far) = link(&[], &[(RcvRemotePhysicalErrors, 80)]);
+    near.damaged = vec!["leaf[1]".to_owned()];
+    assert_eq!(
+        sentences(&near, &far),
+        [
+            "Not this link: suspect the one at leaf[1], where packets arrive damaged: node7[1] \
+             received 80 packets that were already marked as bad (PortRcvRemotePhysicalErrors)."
+        ]
+    );
+    near.damaged.clear();
+    assert!(sentences(&near, &far)[0].starts_with("Not this link: suspect one on the way to leaf"));
+    // An adapter passes nothing on: what it marks as bad is its own.
+    let found = of(&[(RcvRemotePhysicalErrors, 80)], &[]);
+    assert!(found[0].starts_with("Suspect node7[1] itself"), "{found:?}");
+}
+
+#[test]
+fn symbol_errors_here_and_remote_errors_there_are_two_stories() {
+    let (near, far) = link(&[(SymbolError, 40)], &[(RcvRemotePhysicalErrors, 9)]);
+    let found = diagnose(&near, &far);
+    assert_eq!(found.len(), 2);
+    // What arrives damaged at leaf[2] was sent by node7; what node7 gets marked came through
+    // leaf from elsewhere. Neither blames leaf[2]'s transmitter.
+    assert!(found[0].suspect.contains("node7[1]'s transmitter"));
+    assert!(found[1].suspect.starts_with("not this link"));
+    assert!(
+        !found
+            .iter()
+            .any(|f| f.suspect.contains("leaf[2]'s transmitter"))
+    );
+}
+
+#[test]
+fn discards_blame_what_is_behind_the_other_end() {
+    let found = of(&[(XmitDiscards, 500)], &[]);
+    assert!(found[0].starts_with("Suspect node7[1]: it takes packets too slowly"));
+    let (near, mut far) = link(&[], &[(XmitDiscards, 500)]);
+    far.waiting.clear();
+    let found = sentences(&near, &far);
+    assert!(
+        found[0].starts_with("Suspect congestion behind leaf[2]"),
+        "{found:?}"
+    );
+    // While the link was down there was no way out: no congestion.
+    let found = of(&[(XmitDiscards, 500), (LinkDowned, 2)], &[]);
+    assert!(
+        found
+            .iter()
+            .any(|f| f.contains("going down: packets had no way out"))
+    );
+    assert!(!found.iter().any(|f| f.contains("too slowly")));
+}
+
+#[test]
+fn waiting_blames_the_receiver_only_while_the_link_has_room() {
+    let (mut near, far) = link(&[], &[]);
+    near.wait = Some(0.62);
+    near.sends = Some(0.11);
+    assert_eq!(
+        sentences(&near, &far),
+        [
+            "Suspect node7[1]: it takes packets too slowly: no credits come from there: leaf[2] \
+             waits 62 % of the time (PortXmitWait) while it sends at 11 % of the link's rate."
+        ]
+    );
+    near.sends = Some(0.95);
+    assert!(sentences(&near, &far)[0].starts_with("No fault: the link is full"));
+    near.wait = Some(0.05);
+    assert!(sentences(&near, &far).is_empty());
+    // Not known is not idle.
+    (near.wait, near.sends) = (Some(0.9), None);
+    assert!(sentences(&near, &far).is_empty());
+    // From the adapter's side: the switch has no room because its own ports wait.
+    let (mut near, mut far) = link(&[], &[]);
+    (far.wait, far.sends) = (Some(0.5), Some(0.2));
+    near.waiting = vec!["leaf[9]".to_owned()];
+    assert!(
+        sentences(&near, &far)[0]
+            .starts_with("Suspect congestion behind leaf[2]: leaf[9] cannot send either")
+    );
+}
+
+#[test]
+fn constraints_blame_partitions_and_never_the_cable() {
+    let found = of(&[(RcvConstraintErrors, 5), (XmitConstraintErrors, 6)], &[]);
+    assert_eq!(found.len(), 2);
+    assert!(found.iter().all(|f| f.contains("partition configuration")));
+    assert!(!found.iter().any(|f| f.contains("cable")));
+    assert!(found[0].contains("node7[1] sends with a P_Key"));
+}
+
+#[test]
+fn overruns_blame_the_sender_and_dropped_smps_the_askers() {
+    let found = of(&[(ExcessiveBufferOverrun, 1)], &[]);
+    assert!(found[0].starts_with("Suspect node7[1]: it sends without credits"));
+    let found = of(&[(Vl15Dropped, 9)], &[]);
+    assert!(found[0].starts_with("Suspect too much management traffic for leaf[2]"));
+}
+
+#[test]
+fn a_link_that_goes_down_cleanly_is_a_restart_before_it_is_a_cable() {
+    let found = of(&[(LinkDowned, 3)], &[]);
+    assert!(
+        found[0].starts_with("Suspect a restart of node7[1]"),
+        "{found:?}"
+    );
+    let found = of(&[(LinkDowned, 3), (SymbolError, 70)], &[]);
+    assert!(found[1].starts_with("Suspect the cable or its connectors first"));
+}
