@@ -11,7 +11,7 @@ fn parse(text: &str) -> (Thresholds, Vec<Problem>) {
     Thresholds::parse(text.as_bytes(), Origin::Named, is_counter)
 }
 
-fn rules_of<'t>(t: &'t Thresholds, counter: &str) -> Vec<(u64, Over, Severity)> {
+fn rules_of(t: &Thresholds, counter: &str) -> Vec<(u64, Over, Severity)> {
     t.rules
         .iter()
         .filter(|r| r.counter == counter)
