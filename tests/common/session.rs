@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
+use fabtop::command::Command;
 use fabtop::engine::{Config, Handle, Sinks, start};
 use fabtop::event::{SharedBatch, SweepKind, What};
 use fabtop::fabric::PortKey;
@@ -46,6 +47,12 @@ impl Session {
             model: Model::new(),
             ended: Vec::new(),
         }
+    }
+
+    /// Asks the engine.
+    pub fn command(&self, command: Command) {
+        let handle = self.handle.as_ref().unwrap();
+        assert!(handle.commander.send(command));
     }
 
     /// The model's own time.
