@@ -30,7 +30,10 @@ fn ways(fabric: &Fabric, from: (usize, u8)) -> BTreeMap<usize, Vec<u8>> {
     let mut queue = VecDeque::from([from.0]);
     while let Some(at) = queue.pop_front() {
         for (number, port) in fabric.nodes[at].ports.iter().enumerate() {
-            let passes = fabric.nodes[at].kind == NodeKind::Switch || number == usize::from(from.1);
+            let passes = match at == from.0 {
+                true => number == usize::from(from.1),
+                false => fabric.nodes[at].kind == NodeKind::Switch,
+            };
             let Some((next, _)) = port.peer.filter(|_| passes) else {
                 continue;
             };
