@@ -466,3 +466,82 @@ fn the_same_seed_and_faults_give_no_false_differences_in_ten_minutes() {
     assert_eq!(differences(&bench), []);
     assert_eq!(bench.log("the SA has"), [""; 0]);
 }
+
+#[test]
+fn a_viewer_who_joins_sees_the_same_sms_tables_differences_and_paths() {
+    use fabtop::model::Model;
+    use fabtop::record::{Encoder, Ledger, Options, Reader};
+    use fabtop::report::{Format, sa, sms};
+
+    // With a difference to show: a host that was dead from the beginning.
+    let fabric = default_fabric();
+    let host = fabric.key("cn001", 1).unwrap();
+    let script = Script::new().at(Stamp::ZERO, Action::Kill(host.node));
+    let options = SimOptions {
+        faults: Faults::Script(script),
+        sa_trusts: vec![SaTable::Pkeys.id()],
+        ..SimOptions::healthy()
+    };
+    let mut bench = Bench::new(fabric, options);
+    bench.run(Stamp::from_secs(15));
+    let from = bench.key("cn002", 1);
+    let lid = bench.lid(bench.key("cn030", 1));
+    bench.read(Topic::Path { from, lid });
+    bench.read(Topic::Sa {
+        tables: vec![SaTable::Pkeys, SaTable::Groups],
+    });
+    bench.run(Stamp::from_secs(20));
+    let mut ledger = Ledger::new();
+    bench.events.iter().for_each(|e| ledger.observe(e));
+    let mut encoder = Encoder::new(Options::default());
+    let mut bytes = Vec::new();
+    let next = bench.events.last().unwrap().seq + 1;
+    ledger.keyframe(next, &mut |events| {
+        encoder.encode(events, &mut bytes);
+    });
+    let mut reader = Reader::new(&bytes[..]);
+    let mut joined = Model::new();
+    reader.by_ref().for_each(|e| joined.apply(&e));
+    assert_eq!(reader.problems().list(), &[]);
+    let now = bench.engine.now();
+    // Rates need two samples, which a keyframe does not hold; the way is the same.
+    let whole = &bench.model;
+    let way = |model: &Model| {
+        let path = model.path(from, lid, now);
+        let hops: Vec<_> = path
+            .hops
+            .iter()
+            .map(|h| (h.node, h.enters, h.leaves, h.age))
+            .collect();
+        (hops, path.end, path.age)
+    };
+    assert!(whole.path(from, lid, now).arrives);
+    assert_eq!(way(&joined), way(whole));
+    let tables = |model: &Model| -> Vec<String> {
+        model
+            .sa_tables(now)
+            .iter()
+            .map(|t| format!("{t:?}"))
+            .collect()
+    };
+    assert_eq!(tables(&joined), tables(whole));
+    let texts = |model: &Model| -> Vec<String> {
+        let (list, ..) = model.sa_differences(now);
+        list.into_iter().map(|d| d.text).collect()
+    };
+    assert_eq!(texts(whole).len(), 2);
+    assert_eq!(texts(&joined), texts(whole));
+    let seen = |model: &Model| -> Vec<_> {
+        let rows = model.subnet_managers(now);
+        rows.iter()
+            .map(|r| {
+                (
+                    r.guid, r.lid, r.priority, r.state, r.activity, r.age, r.listed,
+                )
+            })
+            .collect()
+    };
+    assert_eq!(seen(&joined), seen(whole));
+    assert!(sms(&joined, now, Format::Json).contains("\"Standby\""));
+    assert!(sa(&joined, now, Some(SaTable::Groups), Format::Text).contains("MGID"));
+}
