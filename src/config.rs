@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::engine::MKey;
 use crate::event::{Budget, Settings};
 use crate::fabric::thresholds::{Suppress, Thresholds};
 use crate::record::replay::{SeekTo, Speed};
@@ -312,6 +313,15 @@ pub struct Common {
     #[arg(long, global = true)]
     pub no_subscribe: bool,
 
+    /// M_Key for SMPs, as a number: nodes that protect themselves with it answer. Never shown or
+    /// recorded, but every user of this host can see a command line: see --m-key-file
+    #[arg(long, global = true, value_name = "KEY", value_parser = KeyText::take)]
+    pub m_key: Option<KeyText>,
+
+    /// Read the M_Key from the first line of FILE
+    #[arg(long, global = true, value_name = "FILE", conflicts_with = "m_key")]
+    pub m_key_file: Option<PathBuf>,
+
     /// Names by GUID [default: /etc/rdma/ib-node-name-map or
     /// /etc/opensm/ib-node-name-map, where there is one]
     #[arg(long, global = true, value_name = "FILE", env = "NODE_NAME_MAP")]
@@ -435,6 +445,40 @@ fn timeout(text: &str) -> Result<Duration, String> {
         return Err("must be between 10ms and 1min".into());
     }
     Ok(time)
+}
+
+/// What was given as a key, right or wrong: no message repeats it.
+#[derive(Clone)]
+pub struct KeyText(String);
+
+impl KeyText {
+    fn take(text: &str) -> Result<KeyText, std::convert::Infallible> {
+        Ok(KeyText(text.to_owned()))
+    }
+
+    /// The key.
+    ///
+    /// # Errors
+    /// A sentence for the user.
+    pub fn key(&self) -> Result<MKey, String> {
+        m_key(&self.0)
+    }
+}
+
+impl std::fmt::Debug for KeyText {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("KeyText(..)")
+    }
+}
+
+/// An M_Key, in C's notation: 0x hexadecimal, 0 octal, else decimal.
+///
+/// # Errors
+/// A sentence that does not repeat the text: it may be a key with a slip in it.
+pub fn m_key(text: &str) -> Result<MKey, String> {
+    crate::fabric::names::base0(text.trim())
+        .and_then(MKey::new)
+        .ok_or_else(|| "not an M_Key: give a number such as 0x1234, not 0".into())
 }
 
 fn nanos(time: Duration) -> u64 {

@@ -81,6 +81,8 @@ pub enum What {
     DeviceBack,
     /// A node's back-off changed.
     BackOff(BackOff),
+    /// A node is protected by an M_Key and gets no SMP any more; or it may be asked again.
+    Guarded(Guarded),
     /// The pace in force and its use.
     Pace(Box<Pace>),
     /// A sweep began.
@@ -333,6 +335,15 @@ pub struct BackOff {
     pub failures: u32,
     /// When it is asked again; `None` when it answers again.
     pub until: Option<Stamp>,
+}
+
+/// A node that an M_Key protects is left alone after its first silence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Guarded {
+    /// Which node.
+    pub node: NodeId,
+    /// False: it is asked again.
+    pub guarded: bool,
 }
 
 /// The pace in force and what is used of it.

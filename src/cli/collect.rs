@@ -61,7 +61,7 @@ fn collect(
             "nobody could watch a session in --sim-time fast: record it, and replay that".into(),
         ));
     }
-    let config = fabric::config(common, fabric::settings(common)?);
+    let config = fabric::config(common, fabric::settings(common)?)?;
     let port = fabric::open(common)?;
     let signals = Signals::watch().map_err(|e| Failure::io("cannot watch for signals", &e))?;
     let mut outlets = Outlets::open(&common.recording, sharing, to, limits, &config.host)?;

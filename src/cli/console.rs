@@ -24,7 +24,7 @@ pub fn live(cli: &Cli) -> Result<(), Failure> {
         ));
     }
     let settings = fabric::settings(common)?;
-    let config = fabric::config(common, settings);
+    let config = fabric::config(common, settings)?;
     let port = fabric::open(common)?;
     let to = common.recording.record.as_deref();
     let mut outlets = Outlets::open(

@@ -170,8 +170,28 @@ fn read_names(common: &Common, settings: &mut Settings) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The M_Key that the options name.
+fn m_key(common: &Common) -> Result<Option<engine::MKey>, Failure> {
+    let Some(path) = &common.m_key_file else {
+        let given = common.m_key.as_ref().map(crate::config::KeyText::key);
+        return given
+            .transpose()
+            .map_err(|why| Failure::Usage(format!("--m-key: {why}")));
+    };
+    let text = fs::read_to_string(path).map_err(|error| {
+        Failure::Usage(format!(
+            "cannot read the M_Key file {}: {error}",
+            path.display()
+        ))
+    })?;
+    crate::config::m_key(text.lines().next().unwrap_or_default())
+        .map(Some)
+        .map_err(|why| Failure::Usage(format!("{}: {why}", path.display())))
+}
+
 /// What the engine is told at its start.
-pub fn config(common: &Common, settings: Settings) -> engine::Config {
+pub fn config(common: &Common, settings: Settings) -> Result<engine::Config, Failure> {
+    let m_key = m_key(common)?;
     let since_epoch = SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)
         .unwrap_or_default();
@@ -184,8 +204,9 @@ pub fn config(common: &Common, settings: Settings) -> engine::Config {
             since_epoch.subsec_nanos() ^ std::process::id().rotate_left(16),
         )
     };
-    engine::Config {
+    Ok(engine::Config {
         settings,
+        m_key,
         subscribe: !common.no_subscribe,
         host: fs::read_to_string("/proc/sys/kernel/hostname")
             .map(|name| name.trim().to_owned())
@@ -194,7 +215,7 @@ pub fn config(common: &Common, settings: Settings) -> engine::Config {
         tid_seed,
         answer_sminfo: common.ibsim_sm,
         ..engine::Config::default()
-    }
+    })
 }
 
 /// 2026-01-01T00:00:00Z, at which sessions in virtual time open.

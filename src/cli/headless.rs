@@ -159,7 +159,7 @@ fn collect(
         },
     };
     let settings = fabric::settings(common)?;
-    let mut config = fabric::config(common, settings);
+    let mut config = fabric::config(common, settings)?;
     if matches!(until, Until::Swept { .. }) && !reads_counters(args.kind) {
         // One look at the topology: nothing else is asked.
         config.counters = false;

@@ -67,6 +67,7 @@ impl Core {
             Who::Beyond(key) => {
                 self.probing.remove(&key);
             }
+            Who::Sm if matches!(job.ask, Ask::Told(_)) => self.told_over(done),
             Who::Sm => self.sa.over(job.ask),
             _ => {}
         }

@@ -16,7 +16,10 @@ const BUSY_MOST: u8 = 10;
 
 /// Asked of subnet administration, which takes as long as its work takes.
 pub(super) const fn is_sa(ask: Ask) -> bool {
-    matches!(ask, Ask::Inform(_) | Ask::Path(_) | Ask::Table(_))
+    matches!(
+        ask,
+        Ask::Inform(_) | Ask::Path(_) | Ask::Table(_) | Ask::Told(_)
+    )
 }
 
 fn is_unsupported(mad: &Mad) -> bool {
@@ -46,7 +49,8 @@ impl Core {
         }
     }
 
-    fn answered(&mut self, pending: Pending, addr: Address, mad: Mad) {
+    fn answered(&mut self, pending: Pending, addr: Address, mut mad: Mad) {
+        self.hide_key(&mut mad);
         let Pending {
             mut job,
             request,
@@ -183,6 +187,7 @@ impl Core {
             }
             (Ask::Inform(subscribe), _) => self.informed(subscribe, mad),
             (Ask::Path(id), _) => self.path_told(id, mad),
+            (Ask::Told(step), _) => self.told(job, step, ok, changes.who),
             (Ask::Table(table), _) => self.table_told(table, mad),
             (Ask::SmInfoAt(_), _) if ok => self.sm_seen(mad),
             _ => {}

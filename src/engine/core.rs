@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::Config;
 use super::budget::Share;
 use super::focus::Focus;
+use super::guard::Strangers;
 use super::job::{Ask, Job, Lane, Who};
 use super::nodes::{Back, NodeState};
 use super::records::Records;
@@ -135,6 +136,7 @@ pub struct Core {
     pub(super) records: Records,
     pub(super) routes: Routes,
     pub(super) sms: Sms,
+    pub(super) strangers: Strangers,
     /// The port that somebody looks at.
     pub(super) focus: Option<Focus>,
 
@@ -184,6 +186,7 @@ impl Core {
             records: Records::default(),
             routes: Routes::default(),
             sms: Sms::default(),
+            strangers: Strangers::default(),
             focus: None,
             agents: BTreeMap::new(),
             read: None,
@@ -258,12 +261,14 @@ impl Core {
                 Some(Queued::Output(output)) => return Some(output),
                 Some(Queued::Send(out, sent)) => {
                     self.unconfirmed = sent.map(|(target, attempt)| {
+                        let mut mad = out.mad.clone();
+                        self.hide_key(&mut mad);
                         let sent = Sent {
                             addr: out.addr,
                             target,
                             attempt,
                             timeout_ms: out.timeout_ms,
-                            mad: out.mad.clone(),
+                            mad,
                         };
                         (self.now, out.mad.tid_low(), sent)
                     });
@@ -541,6 +546,7 @@ impl Core {
         self.drop_records();
         self.drop_routes();
         self.drop_sms();
+        self.drop_strangers();
         if let Some(focus) = &mut self.focus {
             focus.open = 0;
         }
@@ -551,7 +557,10 @@ impl Core {
 
     fn command(&mut self, command: Command) {
         match command {
-            Command::Rediscover => self.loops.discover_at(self.now),
+            Command::Rediscover => {
+                self.trust_again();
+                self.loops.discover_at(self.now);
+            }
             Command::ReadCounters => self.loops.count_at(self.now),
             Command::Read(topic) => self.read(topic),
             Command::Focus(port) => self.focus_on(port),
@@ -674,6 +683,7 @@ impl Core {
             self.run_rereads();
             self.run_focus();
             self.run_sa();
+            self.run_strangers();
             self.run_sms();
             self.run_records();
             self.run_routes();

@@ -8,7 +8,7 @@ use super::job::{Ask, By, Done, Job, Lane, Who};
 use super::nodes::Back;
 use super::table::{Pending, Stage};
 use crate::event::{BackOff, HowLate, TimedOut, What};
-use crate::fabric::{NodeId, Target};
+use crate::fabric::{NodeId, PortKey, Target};
 use crate::port::{Source, Stamp};
 
 /// The longest back-off.
@@ -29,6 +29,11 @@ impl Core {
             waited_ns: u64::try_from(waited.as_nanos()).unwrap_or(u64::MAX),
             how,
         }));
+    }
+
+    /// A request is over with this attempt.
+    pub(super) fn say_over(&mut self, tid: u32, pending: &Pending) {
+        self.say_timed_out(tid, pending, true, HowLate::Over);
     }
 
     /// An attempt's time to be looked at has come: it is overdue, or asked again, or over.
@@ -60,6 +65,12 @@ impl Core {
         }
         if stage == Stage::Window {
             self.share(job.lane()).over(&job);
+        }
+        if let Some(pending) = self.table.remove(tid) {
+            if self.leave_protected(tid, &pending) {
+                return;
+            }
+            self.table.insert(tid, pending);
         }
         self.serial += 1;
         self.table.supersede(tid, self.serial);
@@ -143,6 +154,9 @@ impl Core {
                 return;
             }
         }
+        if self.leave_protected(tid, &pending) {
+            return;
+        }
         let last = job.attempt >= self.attempts_of(&job);
         if last {
             self.end_earlier_attempts(&job);
@@ -178,14 +192,20 @@ impl Core {
         match job.who {
             Who::Node(id) => self.back_off(id, job.lane(), job.probe),
             Who::Beyond(key) => {
-                let back = self.beyond.get(&key).copied().unwrap_or_default();
-                let back = self.longer(back);
-                self.beyond.insert(key, back);
+                self.left_alone(key);
+                self.ask_about(key, job.run);
             }
             Who::Sm => self.sa_failed(job.ask),
             Who::Local => {}
         }
         self.finish(job, Done::Failed);
+    }
+
+    /// Nobody answers behind this port: it is asked less and less often.
+    pub(super) fn left_alone(&mut self, key: PortKey) {
+        let back = self.beyond.get(&key).copied().unwrap_or_default();
+        let back = self.longer(back);
+        self.beyond.insert(key, back);
     }
 
     fn longer(&self, back: Back) -> Back {

@@ -3,6 +3,7 @@
 //! A job holds no MAD: route, LID and transaction id are chosen when it is sent, from what the
 //! topology knows by then.
 
+use super::guard::Step;
 use crate::event::SweepKind;
 use crate::fabric::sa::SaTable;
 use crate::fabric::{NodeId, PortKey};
@@ -48,6 +49,8 @@ pub(super) enum Ask {
     Inform(bool),
     /// PathRecord to a node, for its SL.
     Path(NodeId),
+    /// What the SA tells of somebody who does not.
+    Told(Step),
     /// A whole table of the SA.
     Table(SaTable),
     /// SMInfo of a port of a node, by its LID.

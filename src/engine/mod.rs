@@ -30,6 +30,7 @@ mod count;
 mod fail;
 mod feed;
 mod focus;
+mod guard;
 mod job;
 mod nodes;
 mod notice;
@@ -51,6 +52,7 @@ mod tests;
 
 pub use self::batch::Sinks;
 pub use self::core::{Core, Input, Output};
+pub use self::guard::MKey;
 pub use self::real::{Commander, Handle, start};
 pub use self::virt::Virtual;
 
@@ -69,6 +71,8 @@ pub struct Config {
     pub host: String,
     /// Wall time at `Stamp::ZERO`, nanoseconds since the Unix epoch.
     pub wall: i64,
+    /// The M_Key to put into SMPs. No event tells it.
+    pub m_key: Option<MKey>,
     /// Where transaction ids begin.
     pub tid_seed: u32,
     /// Read counters.
@@ -90,6 +94,7 @@ impl Default for Config {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             host: String::new(),
             wall: 0,
+            m_key: None,
             tid_seed: 0,
             counters: true,
             states: true,

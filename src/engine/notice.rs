@@ -15,7 +15,8 @@ use crate::port::{Address, Outgoing};
 const REPLIES: usize = 1024;
 
 impl Core {
-    pub(super) fn unsolicited(&mut self, addr: Address, mad: Mad) {
+    pub(super) fn unsolicited(&mut self, addr: Address, mut mad: Mad) {
+        self.hide_key(&mut mad);
         let admitted = self.admit_unsolicited();
         if admitted {
             self.emit(What::Received(Received {
@@ -84,6 +85,7 @@ impl Core {
             return;
         };
         let trap = received.trap();
+        self.bad_key(&received);
         let node = trap
             .lid()
             .and_then(|lid| self.topology.by_lid(lid))

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::answer::is_sa;
 use super::budget::MAX_IN_FLIGHT;
 use super::core::{Core, Reply};
+use super::guard::Step;
 use super::job::{Ask, By, Done, Job, Lane, Who};
 use super::rtt::{Rtt, waits};
 use super::table::{Pending, Stage, Times};
@@ -12,10 +13,10 @@ use crate::event::{SendFailed, What};
 use crate::fabric::sa::SaTable;
 use crate::fabric::{DrPath, NodeId, NodeKind, Request, Target};
 use crate::mad::{
-    Attribute, ClassPortInfo, InformInfo, LinearForwardingTable, Mad, Method, MlnxExtPortInfo,
-    NodeDescription, NodeInfo, PathRecord, PortCaps, PortCounters, PortCountersExtended,
-    PortExtendedSpeeds, PortInfo, PortInfoExtended, PortSamplesControl, SmInfo, SwitchInfo,
-    component,
+    Attribute, ClassPortInfo, InformInfo, LinearForwardingTable, LinkRecord, Mad, Method,
+    MlnxExtPortInfo, NodeDescription, NodeInfo, NodeRecord, NodeType, PathRecord, PortCaps,
+    PortCounters, PortCountersExtended, PortExtendedSpeeds, PortInfo, PortInfoExtended,
+    PortInfoRecord, PortSamplesControl, SmInfo, SwitchInfo, component,
 };
 use crate::port::{Address, Agent, Outgoing, PortError};
 
@@ -41,6 +42,16 @@ enum Unmade {
     Moot,
     /// There is no way to ask it.
     NoWay,
+}
+
+/// The question for the PortInfo of one port.
+fn port_record(lid: u16, port: u8, tid: u64) -> Mad {
+    let mut record = PortInfoRecord::new();
+    record.set_lid(lid).set_port(port);
+    let mask = component::PORT_LID | component::PORT_NUM;
+    let mut mad = Mad::sa(Method::Get, PortInfoRecord::ID, 0, mask, tid);
+    mad.set_data(&record);
+    mad
 }
 
 impl Core {
@@ -128,7 +139,12 @@ impl Core {
                 return false;
             }
         };
-        let Made { addr, mad, target } = made;
+        let Made {
+            addr,
+            mut mad,
+            target,
+        } = made;
+        self.sign(&mut mad);
         let timeout = self.timeout_of(job.ask);
         let now = self.now;
         let times = self.times(&job, timeout);
@@ -195,7 +211,7 @@ impl Core {
                 Ok(self.by_lid(job, lid, Target::default(), tid))
             }
             ask if ask.lane() == Lane::Smp => self.make_smp(job, tid),
-            Ask::Inform(_) | Ask::Path(_) | Ask::Table(_) => self.make_sa(job, tid),
+            ask if is_sa(ask) => self.make_sa(job, tid),
             _ => self.make_perf(job, tid),
         }
     }
@@ -223,7 +239,11 @@ impl Core {
             Who::Local => (Target::local(generation), DrPath::LOCAL),
             Who::Beyond(key) => {
                 let node = self.topology.node(key.node).ok_or(Unmade::Moot)?;
-                if !node.present || self.is_link_verified(key, job) {
+                let guarded = node
+                    .port(key.port)
+                    .and_then(|p| self.topology.node(p.peer?.node))
+                    .is_some_and(|peer| peer.guarded);
+                if !node.present || guarded || self.is_link_verified(key, job) {
                     return Err(Unmade::Moot);
                 }
                 let path = node.route.then(key.port).ok_or(Unmade::NoWay)?;
@@ -231,6 +251,9 @@ impl Core {
             }
             Who::Node(id) => {
                 let node = self.topology.node(id).ok_or(Unmade::Moot)?;
+                if node.guarded {
+                    return Err(Unmade::Moot);
+                }
                 if matches!(job.ask, Ask::Fdr10(_) | Ask::Fec(_))
                     && self.nodes.get(&id).is_some_and(|n| n.no_link_details)
                 {
@@ -414,12 +437,55 @@ impl Core {
                 mad
             }
             Ask::Table(table) => Mad::sa(Method::GetTable, table.id(), 0, 0, tid),
+            Ask::Told(step) => {
+                let (mad, target) = self.make_told(step, tid).ok_or(Unmade::Moot)?;
+                return Ok(Made {
+                    addr: Address::gmp(sm_lid, local.sm_sl, local.pkey_index.unwrap_or(0)),
+                    mad,
+                    target,
+                });
+            }
             _ => return Err(Unmade::NoWay),
         };
         Ok(Made {
             addr: Address::gmp(sm_lid, local.sm_sl, local.pkey_index.unwrap_or(0)),
             mad,
             target: self.sm_target(),
+        })
+    }
+
+    /// The question for one record about somebody who does not answer, and whom it is about.
+    fn make_told(&self, step: Step, tid: u64) -> Option<(Mad, Target)> {
+        let generation = self.generation();
+        Some(match step {
+            Step::Link(via) => {
+                let mut record = LinkRecord::new();
+                let from = self.topology.node(via.node)?.lid(via.port)?;
+                record.set_from_lid(from).set_from_port(via.port);
+                let mask = component::LINK_FROM_LID | component::LINK_FROM_PORT;
+                let mut mad = Mad::sa(Method::Get, LinkRecord::ID, 0, mask, tid);
+                mad.set_data(&record);
+                (mad, Target::beyond(via, generation))
+            }
+            Step::Node(via) => {
+                let mut record = NodeRecord::new();
+                record.set_lid(self.topology.told(via)?.lid);
+                let mut mad = Mad::sa(Method::Get, NodeRecord::ID, 0, component::NODE_LID, tid);
+                mad.set_data(&record);
+                (mad, Target::beyond(via, generation))
+            }
+            Step::Guard(via) => {
+                let told = self.topology.told(via)?;
+                let switch = told.node?.0.node_type() == NodeType::Switch;
+                let port = if switch { 0 } else { told.port };
+                let mad = port_record(told.lid, port, tid);
+                (mad, Target::beyond(via, generation))
+            }
+            Step::Port(key) => {
+                let lid = self.topology.node(key.node)?.any_lid()?;
+                let mad = port_record(lid, key.port, tid);
+                (mad, Target::port(key, generation))
+            }
         })
     }
 

@@ -397,7 +397,7 @@ impl Core {
         let plan = interleave(
             self.topology
                 .nodes()
-                .filter(|node| node.present && self.config.states)
+                .filter(|node| node.present && !node.guarded && self.config.states)
                 .filter_map(|node| {
                     if self.is_skipped(node.id, Lane::Smp) {
                         skipped += 1;

@@ -79,6 +79,7 @@ impl Core {
         let generation = self.topology.generation();
         if let Who::Beyond(via) = job.who {
             self.beyond.remove(&via);
+            self.answers_behind(via);
             if let Some(peer) = self.topology.port(via).and_then(|p| p.peer) {
                 for key in [via, peer] {
                     self.nodes
@@ -169,6 +170,7 @@ impl Core {
                 // A port that came up again may have another neighbour.
                 None => !peer && !self.is_left_alone(key) || changed && passing,
             };
+            let wanted = wanted && !self.is_guarded_behind(key, discovery);
             if wanted && self.probing.insert(key) {
                 self.ask_beyond(key, discovery);
             }

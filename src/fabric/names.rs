@@ -91,7 +91,7 @@ fn quoted_name(text: &str) -> Option<&str> {
 }
 
 /// A number in the notation of C's `strtoull(.., 0)`.
-fn base0(text: &str) -> Option<u64> {
+pub fn base0(text: &str) -> Option<u64> {
     if let Some(hex) = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         return u64::from_str_radix(hex, 16).ok();
     }

@@ -4,13 +4,17 @@
 //! must know whom to ask) and the model (which must show it) each hold an instance and feed it
 //! the same exchanges in the same order, so their [`Topology::digest`]s agree.
 
+mod told;
+
 use std::collections::{BTreeMap, VecDeque};
 
 use super::{DrPath, Guid, Lid, LinkSpeed, LinkWidth, NodeId, NodeKind, PortKey, Request};
 use crate::mad::{
-    Attribute, Mad, MlnxExtPortInfo, MlnxSpeeds, NodeDescription, NodeInfo, PortCaps, PortCaps2,
-    PortInfo, PortInfoExtended, SwitchInfo,
+    Attribute, Mad, MgmtClass, MlnxExtPortInfo, MlnxSpeeds, NodeDescription, NodeInfo, PortCaps,
+    PortCaps2, PortInfo, PortInfoExtended, SwitchInfo,
 };
+
+pub use told::{GET_PROTECTED, Told};
 
 /// Full discoveries that a node may miss before it is forgotten.
 pub const KEEP_MISSING: u32 = 6;
@@ -44,6 +48,8 @@ pub struct Node {
     /// It can be reached, as far as known: false once its last link went down or a full
     /// discovery did not find it.
     pub present: bool,
+    /// An M_Key protects it: it is not asked, and what is known of it is what the SA tells.
+    pub guarded: bool,
 }
 
 /// A port of a node.
@@ -215,6 +221,8 @@ pub enum Change {
     LinkFound(PortKey, PortKey),
     /// A link is gone.
     LinkLost(PortKey, PortKey),
+    /// A node is protected by an M_Key and not asked any more; or it may be asked again.
+    Guarded(NodeId, bool),
 }
 
 /// What a reply changed.
@@ -233,6 +241,7 @@ pub struct Topology {
     local: Option<PortKey>,
     nodes: BTreeMap<NodeId, Node>,
     lids: BTreeMap<Lid, PortKey>,
+    told: told::AllTold,
 }
 
 impl Topology {
@@ -254,6 +263,15 @@ impl Topology {
     /// All nodes, in order of GUID.
     pub fn nodes(&self) -> impl Iterator<Item = &Node> {
         self.nodes.values()
+    }
+
+    /// The nodes that have this GUID: more than one only where adapters were badly flashed.
+    pub fn twins(&self, guid: Guid) -> impl Iterator<Item = &Node> {
+        let all = NodeId { guid, twin: 0 }..=NodeId {
+            guid,
+            twin: u8::MAX,
+        };
+        self.nodes.range(all).map(|(_, node)| node)
     }
 
     /// One node.
@@ -329,6 +347,7 @@ impl Topology {
             }
         }
         self.lids.retain(|_, key| key.node != id);
+        self.told.retain(|via, _| via.node != id);
     }
 
     fn port_mut(&mut self, key: PortKey) -> Option<&mut Port> {
@@ -342,6 +361,10 @@ impl Topology {
     pub fn learn(&mut self, request: &Request, reply: &Mad) -> Changes {
         let view = reply.view();
         let mut changes = Changes::default();
+        if request.class == MgmtClass::SubnAdm.code() {
+            self.learn_record(request, reply, &mut changes);
+            return changes;
+        }
         let smp = matches!(request.class, 0x01 | 0x81);
         if !smp || !request.is_answered_by(reply) || !view.status().is_ok() {
             return changes;
@@ -442,7 +465,11 @@ impl Topology {
             proven: generation,
             seen: generation,
             present: true,
+            guarded: false,
         });
+        if std::mem::take(&mut node.guarded) {
+            changes.list.push(Change::Guarded(id, false));
+        }
         node.kind = kind;
         node.info = info;
         node.ports.resize_with(ports, Port::default);
@@ -468,7 +495,10 @@ impl Topology {
             return;
         }
         match request.target.via {
-            Some(via) => self.link(via, id.port(entry), changes),
+            Some(via) => {
+                self.told.remove(&via);
+                self.link(via, id.port(entry), changes);
+            }
             None => self.local = Some(id.port(entry)),
         }
     }
@@ -647,6 +677,20 @@ impl Topology {
         })
     }
 
+    /// The ports by which a directed route enters the nodes on its way, its last one excepted.
+    /// `None` if it leads over a link that is not known.
+    pub fn entries(&self, route: &DrPath) -> Option<Vec<u8>> {
+        let mut at = self.local?.node;
+        let (_, way) = route.hops().split_last()?;
+        way.iter()
+            .map(|hop| {
+                let peer = self.port(at.port(*hop))?.peer?;
+                at = peer.node;
+                Some(peer.port)
+            })
+            .collect()
+    }
+
     /// Where a port's link led, as somebody tells who saw it; nothing if more is known.
     pub fn recall(&mut self, port: PortKey, former: PortKey) {
         if let Some(own) = self.port_mut(port)
@@ -661,7 +705,11 @@ impl Topology {
         let mut h = Fnv::default();
         for node in self.nodes.values() {
             h.write(node.id.guid.0);
-            h.write(u64::from(node.id.twin) << 16 | u64::from(node.present));
+            h.write(
+                u64::from(node.id.twin) << 16
+                    | u64::from(node.guarded) << 1
+                    | u64::from(node.present),
+            );
             for (number, port) in node.ports.iter().enumerate() {
                 let peer = port.peer.unwrap_or_default();
                 h.write(peer.node.guid.0);

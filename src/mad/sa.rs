@@ -151,6 +151,10 @@ attribute! {
 
 /// Component mask bits: component n of a record's table in the spec is bit n.
 pub mod component {
+    /// LinkRecord.FromLID.
+    pub const LINK_FROM_LID: u64 = 1 << 0;
+    /// LinkRecord.FromPort.
+    pub const LINK_FROM_PORT: u64 = 1 << 1;
     /// NodeRecord.LID.
     pub const NODE_LID: u64 = 1 << 0;
     /// PathRecord.DGID.

@@ -121,7 +121,7 @@ impl Model {
                 key.port
             })
             .and_then(|p| p.guid);
-        vec![
+        let mut facts = vec![
             ("Name", self.name(node.id).to_owned()),
             ("NodeDescription", description),
             ("NodeType", info.node_type().to_string()),
@@ -142,7 +142,12 @@ impl Model {
             ),
             ("Directed route", node.route.to_string()),
             ("Counters", self.counters_had(node.id)),
-        ]
+        ];
+        if node.guarded {
+            let words = "protected by an M_Key: told by the SA, not asked by SMP";
+            facts.push(("Protection", words.to_owned()));
+        }
+        facts
     }
 
     /// What a node's performance management can do, in words.

@@ -73,6 +73,11 @@ impl Model {
             What::SweepBegan(s) => self.sweep_began(at, s),
             What::SweepEnded(s) => self.sweep_ended(at, s),
             What::BackOff(b) => self.back_off(at, b),
+            What::Guarded(g) => {
+                let changes = self.topology.guard(g.node, g.guarded);
+                self.apply_changes(at, &changes);
+                true
+            }
             What::Opened(opened) => self.open(opened),
             What::Agent(report) => {
                 self.agents.retain(|a| a.agent != report.agent);
@@ -329,7 +334,7 @@ impl Model {
     fn answered(&mut self, at: Stamp, pending: &Pending, mad: &Mad) {
         let class = mad.class();
         let failure = failure_of(mad.status(), class);
-        let who = if class.is_smp() {
+        let who = if class.is_smp() || class == MgmtClass::SubnAdm {
             self.learn(at, &pending.request, mad)
         } else {
             None
@@ -390,6 +395,16 @@ impl Model {
         pending: &Pending,
         act: impl FnOnce(&mut Destination),
     ) {
+        let revision = self.revision + 1;
+        match slot {
+            Slot::Unexplored(Some(via)) => self.touch(via.node),
+            Slot::Node(i) => {
+                if let Some(node) = self.nodes.get_mut(i as usize) {
+                    node.changed = revision;
+                }
+            }
+            _ => {}
+        }
         match slot {
             Slot::Unexplored(via) => {
                 let name = || pending.who.as_deref().unwrap_or_default().to_owned();
@@ -584,6 +599,7 @@ impl Model {
 
     fn back_off(&mut self, at: Stamp, b: &BackOff) -> bool {
         let slot = self.slot_of(b.node);
+        self.touch(b.node);
         let Some(node) = self.nodes.get_mut(slot as usize) else {
             return false;
         };
@@ -702,6 +718,7 @@ impl Model {
                 self.sm_info(known.at, &pending, &known.reply);
             }
         } else if class == MgmtClass::SubnAdm {
+            self.learn(known.at, &request, &known.reply);
             self.sa_reply(known.at, &pending, &known.reply);
         } else if class == MgmtClass::Perf {
             self.perf_reply(known.at, &pending, &known.reply);

@@ -10,12 +10,30 @@ use crate::event::Severity;
 use crate::fabric::best::below_best;
 use crate::fabric::{Change, Changes, NodeId, NodeKind, PortKey, Request};
 use crate::mad::{
-    Attribute, Mad, MlnxExtPortInfo, NodeInfo, PortInfo, PortInfoExtended, PortState, SwitchInfo,
+    Attribute, Mad, MgmtClass, MlnxExtPortInfo, NodeInfo, PortInfo, PortInfoExtended, PortState,
+    SwitchInfo,
 };
 use crate::port::Stamp;
 
 const DOWN: u8 = 1;
 const ACTIVE: u8 = 4;
+
+/// The nodes whose rows a change is seen in.
+fn nodes_of(change: &Change) -> [Option<NodeId>; 2] {
+    match *change {
+        Change::NodeAppeared(id)
+        | Change::NodeReturned(id)
+        | Change::NodeMissing(id)
+        | Change::NodeForgotten(id)
+        | Change::Described(id)
+        | Change::Guarded(id, _) => [Some(id), None],
+        Change::Replaced { expected, found } => [Some(expected), Some(found)],
+        Change::PortState { port, .. } | Change::LinkRate { port } | Change::Lid { port, .. } => {
+            [Some(port.node), None]
+        }
+        Change::LinkFound(a, b) | Change::LinkLost(a, b) => [Some(a.node), Some(b.node)],
+    }
+}
 
 impl Model {
     /// The index of a node's data; made if there is none.
@@ -37,6 +55,7 @@ impl Model {
             };
         }
         self.index.insert(id, slot);
+        self.lay_out();
         self.rename(id);
         slot
     }
@@ -55,6 +74,9 @@ impl Model {
     }
 
     fn take_names(&mut self, renamed: super::names::Renamed) {
+        if !renamed.is_empty() {
+            self.lay_out();
+        }
         for (id, name) in renamed {
             if let Some(data) = self.data_mut(id) {
                 data.name = name;
@@ -76,7 +98,14 @@ impl Model {
     /// What whoever stands at the other end of a port is called.
     pub(super) fn unexplored_name(&self, via: Option<PortKey>) -> String {
         match via {
-            Some(via) => format!("beyond {}", self.port_name(via)),
+            Some(via) => match self.topology.told(via).and_then(|told| told.node) {
+                Some((_, description)) => format!(
+                    "beyond {} (SA: {})",
+                    self.port_name(via),
+                    crate::fabric::names::clean(description.bytes())
+                ),
+                None => format!("beyond {}", self.port_name(via)),
+            },
             None => "local node".to_owned(),
         }
     }
@@ -102,6 +131,13 @@ impl Model {
         let changes = self.topology.learn(request, reply);
         self.tables.learn(at, request, reply);
         self.apply_changes(at, &changes);
+        let via = request.target.via;
+        if request.class == MgmtClass::SubnAdm.code() && self.unexplored.contains_key(&via) {
+            let name = self.unexplored_name(via);
+            if let Some((old, _)) = self.unexplored.get_mut(&via) {
+                *old = name;
+            }
+        }
         let id = changes.who?;
         let slot = self.slot_of(id);
         let ports = self.topology.node(id).map_or(0, |n| n.ports.len());
@@ -109,6 +145,30 @@ impl Model {
             && data.ports.len() != ports
         {
             data.ports.resize_with(ports, PortData::default);
+            self.lay_out();
+        }
+        if request.class == MgmtClass::SubnAdm.code() {
+            // What the SA tells of a node that is not asked: of one port, or of its first.
+            let numbers = match request.target.node {
+                Some(_) => request.target.port..=request.target.port,
+                None => 0..=u8::try_from(ports.saturating_sub(1)).unwrap_or(u8::MAX),
+            };
+            for number in numbers {
+                let told = self
+                    .topology
+                    .port(id.port(number))
+                    .is_some_and(|p| p.info.is_some());
+                if let (true, Some(port)) = (
+                    told,
+                    self.data_mut(id)
+                        .and_then(|n| n.ports.get_mut(usize::from(number))),
+                ) {
+                    port.info_at = Some(at);
+                }
+                self.refresh(id, number);
+            }
+            self.learn_port_guids(id);
+            return Some(id);
         }
         // The modifier's top bit only says that we know extended speeds.
         let number = (request.modifier & 0xFF) as u8;
@@ -184,6 +244,7 @@ impl Model {
     }
 
     fn refresh_port(&mut self, key: PortKey) {
+        self.touch(key.node);
         let Some(node) = self.topology.node(key.node) else {
             return;
         };
@@ -215,6 +276,9 @@ impl Model {
             self.tables.note(at, changes);
         }
         for change in &changes.list {
+            for node in nodes_of(change).into_iter().flatten() {
+                self.touch(node);
+            }
             match *change {
                 Change::NodeAppeared(id) => {
                     self.slot_of(id);
@@ -243,6 +307,22 @@ impl Model {
                 Change::Replaced { expected, found } => {
                     let text = format!("{found} answers in place of {}", self.name(expected));
                     self.about(at, Kind::Node, Severity::Warning, expected.port(0), text);
+                }
+                Change::Guarded(id, guarded) => {
+                    // That it does not answer is as it should be.
+                    let slot = self.slot_of(id);
+                    if let (true, Some(data)) = (guarded, self.nodes.get_mut(slot as usize)) {
+                        data.dest.failing = [0; 2];
+                    }
+                    let text = match guarded {
+                        true => format!(
+                            "{} is protected by an M_Key: it gets no SMP any more, and what the \
+                             SA tells stands in",
+                            self.name(id)
+                        ),
+                        false => format!("{} is asked by SMP again", self.name(id)),
+                    };
+                    self.about(at, Kind::Node, Severity::Info, id.port(0), text);
                 }
                 Change::PortState { port, from, to } => self.port_state(at, port, from, to),
                 Change::LinkRate { port } => self.link_rate(at, port),

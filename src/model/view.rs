@@ -198,6 +198,8 @@ pub struct PortRow<'m> {
     pub errors_per_s: Num<f64>,
     /// Reasons to look at it.
     pub flags: Flags,
+    /// An M_Key protects the node: what is shown is what the SA tells.
+    pub protected: bool,
     /// Age of the oldest datum in the row; `None` if nothing was ever read.
     pub age: Option<Duration>,
     /// The age is above two intervals of its loop.

@@ -93,7 +93,9 @@ impl Anonymizer {
                 failed.why = self.text(&failed.why);
             }
             What::TimedOut(timed_out) => {
-                self.owners.remove(&timed_out.tid);
+                if timed_out.how != crate::event::HowLate::Overdue {
+                    self.owners.remove(&timed_out.tid);
+                }
                 self.target(&mut timed_out.target);
             }
             What::Ledger(ledger) => self.ledger(ledger),
@@ -106,6 +108,7 @@ impl Anonymizer {
                 port.sm_lid = self.lid(port.sm_lid);
             }
             What::BackOff(back_off) => self.node(&mut back_off.node),
+            What::Guarded(guarded) => self.node(&mut guarded.node),
             // Of other GUIDs and LIDs; 0 is compared with nothing.
             What::SweepEnded(sweep) => sweep.digest = 0,
             What::Mark { text } | What::Act { text } => *text = "(text removed)".into(),

@@ -11,9 +11,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::event::{Batch, Event, Known, SweepKind, What};
+use crate::event::{Batch, Event, Known, Sent, SweepKind, What};
 use crate::fabric::{NodeId, PortKey, Request, Target};
-use crate::mad::{Attribute, ErrorCounts, Mad, Method, MgmtClass, PortCounters};
+use crate::mad::{
+    Attribute, ErrorCounts, LinkRecord, Mad, Method, MgmtClass, NodeRecord, PortCounters,
+    PortInfoRecord,
+};
 use crate::model::Model;
 use crate::port::{Address, Agent, Stamp};
 
@@ -63,6 +66,16 @@ struct Sum {
     last: Option<Entry>,
 }
 
+/// A question to the SA about somebody who does not answer.
+fn stands_in(sent: &Sent) -> bool {
+    sent.mad.method() == Method::Get
+        && match sent.mad.attr_id() {
+            LinkRecord::ID | NodeRecord::ID => sent.target.via.is_some(),
+            PortInfoRecord::ID => true,
+            _ => false,
+        }
+}
+
 /// The error counters of a sum over all ports, if that is what was asked for.
 fn all_ports(request: &Request, bytes: &[u8], reply: &Mad) -> Option<ErrorCounts> {
     let asked = request.attribute == PortCounters::ID && request.class == MgmtClass::Perf.code();
@@ -94,6 +107,7 @@ pub struct Ledger {
     stopped: Option<Event>,
     pace: Option<Event>,
     back_offs: BTreeMap<NodeId, Event>,
+    guarded: BTreeMap<NodeId, Event>,
     sweeps: BTreeMap<SweepKind, (Event, Option<Event>)>,
     model: Model,
     pending: HashMap<u32, Pending>,
@@ -116,6 +130,7 @@ impl Default for Ledger {
             stopped: None,
             pace: None,
             back_offs: BTreeMap::new(),
+            guarded: BTreeMap::new(),
             sweeps: BTreeMap::new(),
             model: Model::lean(),
             pending: HashMap::new(),
@@ -230,8 +245,12 @@ impl Ledger {
         self.model.apply(event);
         match &event.what {
             What::Sent(sent) if sent.attempt > 0 => {
-                // Of the SA only whole tables are worth remembering: one answer each.
-                if sent.mad.class() == MgmtClass::SubnAdm && sent.mad.method() != Method::GetTable {
+                // Of the SA only whole tables are worth remembering, and what stands in for a
+                // silent node: one answer each.
+                if sent.mad.class() == MgmtClass::SubnAdm
+                    && sent.mad.method() != Method::GetTable
+                    && !stands_in(sent)
+                {
                     return;
                 }
                 if self.pending.len() >= MAX_PENDING {
@@ -267,6 +286,12 @@ impl Ledger {
             What::DeviceBack => self.gone = None,
             What::RecordingStopped { .. } => self.stopped = Some(event.clone()),
             What::Pace(_) => self.pace = Some(event.clone()),
+            What::Guarded(g) => {
+                match g.guarded {
+                    true => self.guarded.insert(g.node, event.clone()),
+                    false => self.guarded.remove(&g.node),
+                };
+            }
             What::BackOff(b) if b.failures == 0 => {
                 self.back_offs.remove(&b.node);
             }
@@ -339,7 +364,18 @@ impl Ledger {
             }
         }
         let ended = self.sweeps.values().filter_map(|(_, ended)| ended.as_ref());
-        events.extend(ended.chain(self.back_offs.values()).map(number));
+        // Nodes that answered meanwhile are not guarded any more.
+        let guarded = self.guarded.iter();
+        let guarded = guarded.filter(|(id, _)| {
+            let node = self.model.topology().node(**id);
+            node.is_some_and(|n| n.guarded)
+        });
+        events.extend(
+            ended
+                .chain(self.back_offs.values())
+                .chain(guarded.map(|(_, event)| event))
+                .map(number),
+        );
         events.extend(self.pace.as_ref().map(number));
         emit(&events);
         let at = self.model.last();

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::event::ledger::Ledger;
 use crate::event::{
-    BackOff, Malformed, Opened, Pace, Reading, SendFailed, Settings, Severity, SweepBegan,
+    BackOff, Guarded, Malformed, Opened, Pace, Reading, SendFailed, Settings, Severity, SweepBegan,
     SweepEnded, TimedOut, What,
 };
 use crate::fabric::{NodeId, PortKey};
@@ -64,6 +64,7 @@ pub enum Body {
     },
     DeviceBack {},
     BackOff(BackOff),
+    Guarded(Guarded),
     Pace(Box<Pace>),
     SweepBegan(SweepBegan),
     SweepEnded(Box<SweepEnded>),
@@ -239,6 +240,7 @@ impl Body {
             },
             What::DeviceBack => Body::DeviceBack {},
             What::BackOff(v) => Body::BackOff(*v),
+            What::Guarded(v) => Body::Guarded(*v),
             What::Pace(v) => Body::Pace(v.clone()),
             What::SweepBegan(v) => Body::SweepBegan(*v),
             What::SweepEnded(v) => Body::SweepEnded(Box::new(*v)),
@@ -292,6 +294,7 @@ impl Body {
             Body::DeviceGone { why } => What::DeviceGone { why: why.into() },
             Body::DeviceBack {} => What::DeviceBack,
             Body::BackOff(v) => What::BackOff(v),
+            Body::Guarded(v) => What::Guarded(v),
             Body::Pace(v) => What::Pace(v),
             Body::SweepBegan(v) => What::SweepBegan(v),
             Body::SweepEnded(v) => What::SweepEnded(*v),

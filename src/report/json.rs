@@ -291,7 +291,9 @@ fn port_text(
             name: p.name,
             former: p.former,
         }),
-        flags: flag_words(row.flags).collect(),
+        flags: flag_words(row.flags)
+            .chain(row.protected.then_some("protected"))
+            .collect(),
         age_s: row.age.map(secs),
         stale: row.stale,
         errors: N(row.errors),

@@ -149,7 +149,9 @@ pub(super) fn ports(model: &Model, now: Stamp) -> String {
         let (state, phys) = state(&row);
         let t = traffic.get(&row.key);
         let bps = |of: fn(&TrafficRow<'_>) -> Num<f64>| t.map_or(Num::Unknown, of);
-        let flags: Vec<_> = flag_words(row.flags).collect();
+        let flags: Vec<_> = flag_words(row.flags)
+            .chain(row.protected.then_some("protected"))
+            .collect();
         table.row(vec![
             row.name.to_owned(),
             row.key.port.to_string(),

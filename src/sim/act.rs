@@ -135,6 +135,10 @@ impl World {
                 n.m_key = m_key;
                 n.protect = if m_key == 0 { 0 } else { bits & 3 };
             }),
+            Action::Lease { node, seconds } => self.with_node(node, |n| {
+                n.lease = seconds;
+                n.lease_ends = None;
+            }),
             Action::Redirect { node, to } => self.with_node(node, |n| n.redirect = to),
             Action::DeviceGone => {
                 self.gone = true;

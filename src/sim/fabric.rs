@@ -39,6 +39,12 @@ pub struct NodeSpec {
     pub generation: Generation,
     /// A switch's port 0 is an enhanced one.
     pub enhanced_port0: bool,
+    /// M_Key; 0 = none.
+    pub m_key: u64,
+    /// M_KeyProtectBits, 0 to 3.
+    pub protect: u8,
+    /// M_KeyLeasePeriod in seconds; 0 = for ever.
+    pub lease: u16,
     /// Slot 0 is a switch's management port and unused on other nodes.
     pub ports: Vec<PortSpec>,
 }
@@ -113,6 +119,9 @@ impl NodeSpec {
             device: generation.device(kind),
             generation,
             enhanced_port0: false,
+            m_key: 0,
+            protect: 0,
+            lease: 0,
             ports: (0..=ports.min(MAX_PORTS)).map(port).collect(),
         }
     }

@@ -157,6 +157,7 @@ impl SimPort {
             Due::Trap(slot) => world.trap_arrived(slot),
             Due::Sweep => world.sweep(),
             Due::Resend(tid) => world.resend(tid),
+            Due::Lease(node) => world.lease_over(node),
         }
         None
     }

@@ -196,6 +196,14 @@ pub enum Action {
         /// M_KeyProtectBits, 0 to 3.
         bits: u8,
     },
+    /// The lease of a node's M_Key: this long after a request with a wrong key, unless one with
+    /// the right key comes, the node is protected no more.
+    Lease {
+        /// Which node.
+        node: NodeId,
+        /// M_KeyLeasePeriod in seconds; 0 = for ever.
+        seconds: u16,
+    },
     /// The node's PMA answers with a redirection.
     Redirect {
         /// Which node.

@@ -7,10 +7,10 @@ use super::fabric::Fabric;
 use super::flight::nanos;
 use super::options::{SimOptions, SmAt};
 use super::sma::GID_PREFIX;
-use super::world::{ACTIVE, Due, INIT, NONE, Port, World};
+use super::world::{ACTIVE, Due, INIT, Landing, NONE, Port, World};
 use crate::fabric::NodeKind;
 use crate::mad::{
-    Attribute, Gid, InformInfo, Mad, Method, Notice, NoticeType, PortCaps, ProducerType,
+    Attribute, Gid, InformInfo, Mad, Method, MgmtClass, Notice, NoticeType, PortCaps, ProducerType,
     ReportedNotice, SmInfo, SmState,
 };
 
@@ -201,9 +201,55 @@ impl World {
 
     /// A node tells the SM what happened at one of its ports.
     pub fn send_trap(&mut self, node: u32, port: u8, number: u16) {
-        let Some(notice) = self.notice(node, port, number) else {
+        if let Some(notice) = self.notice(node, port, number) {
+            self.send_notice(node, port, notice);
+        }
+    }
+
+    /// A node tells the SM of a request with a wrong M_Key: who asked what, and by which way
+    /// (spec 14.2.5.1, trap 256).
+    pub fn send_key_trap(&mut self, landing: Landing, mad: &Mad) {
+        let switch = self.nodes.get(landing.node as usize);
+        let switch = switch.is_some_and(|n| n.kind == NodeKind::Switch);
+        let port = if switch { 0 } else { landing.port };
+        let Some(mut notice) = self.notice(landing.node, port, 256) else {
             return;
         };
+        let directed = mad.class() == MgmtClass::SubnDirected;
+        let asker = self
+            .end_port(self.local.0, self.local_number())
+            .map_or(0, |p| p.lid);
+        let mut details = [0u8; 54];
+        let mut put = |at: usize, bytes: &[u8]| {
+            for (to, from) in details.iter_mut().skip(at).zip(bytes) {
+                *to = *from;
+            }
+        };
+        // Offsets from the details' beginning: byte 10 of the notice.
+        put(2, &asker.to_be_bytes());
+        put(6, &[mad.method().code()]);
+        put(8, &mad.attr_id().to_be_bytes());
+        put(10, &mad.attr_mod().to_be_bytes());
+        put(14, &mad.m_key().to_be_bytes());
+        if directed {
+            put(4, &crate::port::PERMISSIVE_LID.to_be_bytes());
+            let path = mad.initial_path().to_vec();
+            let mut entered = [0u8; 30];
+            self.walk(&path, |hop, port| {
+                if let Some(entry) = entered.get_mut(hop) {
+                    *entry = port;
+                }
+            });
+            let truncated = u8::from(path.len() > entered.len()) << 6;
+            let hops = path.len().min(entered.len()) as u8;
+            put(23, &[0x80 | truncated | hops]);
+            put(24, &entered);
+        }
+        notice.set_details(details);
+        self.send_notice(landing.node, port, notice);
+    }
+
+    fn send_notice(&mut self, node: u32, port: u8, notice: Notice) {
         let sm_lid = self.sm.lid();
         let Some(n) = self.nodes.get(node as usize) else {
             return;
@@ -273,7 +319,8 @@ impl World {
                 put(2, &lid);
                 put(6, &n.system_guid.to_be_bytes());
             }
-            256 => put(2, &lid),
+            // Its details are those of the request.
+            256 => {}
             257..=259 => {
                 put(2, &lid);
                 put(6, &0x7FFFu32.to_be_bytes());

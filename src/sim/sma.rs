@@ -2,7 +2,7 @@
 
 use super::device::{VENDOR, speed_codes, speed_masks};
 use super::flight::{Verdict, finish, finish_with};
-use super::world::{DISABLED, LINK_UP, Landing, Node, POLLING, Port, World};
+use super::world::{DISABLED, Due, LINK_UP, Landing, Node, POLLING, Port, World};
 use crate::fabric::{LinkSpeed, NodeKind};
 use crate::mad::{
     Attribute, FecMode, GuidInfo, LinearForwardingTable, LinkSpeed as SpeedCode, LinkSpeedExt,
@@ -170,17 +170,41 @@ impl World {
         };
         let guarded = mad.method() == Method::Set || node.protect >= 2;
         if node.m_key == 0 || node.m_key == mad.m_key() || !guarded {
+            let fits = node.m_key == mad.m_key();
+            if fits && let Some(node) = self.nodes.get_mut(landing.node as usize) {
+                // The manager is alive: the countdown stops.
+                node.lease_ends = None;
+            }
             return true;
         }
         let switch = node.kind == NodeKind::Switch;
         let port = if switch { 0 } else { landing.port };
+        let end = self.now + u64::from(node.lease) * 1_000_000_000;
+        if let Some(node) = self.nodes.get_mut(landing.node as usize)
+            && node.lease != 0
+            && node.lease_ends.is_none()
+        {
+            node.lease_ends = Some(end);
+            self.schedule(end, Due::Lease(landing.node));
+        }
         if let Some(index) = self.port_index(landing.node, port)
             && let Some(p) = self.ports.get_mut(index as usize)
         {
             p.m_key_violations = p.m_key_violations.saturating_add(1);
         }
-        self.send_trap(landing.node, port, 256);
+        self.send_key_trap(landing, mad);
         false
+    }
+
+    /// The lease of an M_Key ends, if it still runs: the node is protected no more.
+    pub fn lease_over(&mut self, node: u32) {
+        let now = self.now;
+        if let Some(node) = self.nodes.get_mut(node as usize)
+            && node.lease_ends.is_some_and(|end| end <= now)
+        {
+            node.lease_ends = None;
+            node.protect = 0;
+        }
     }
 
     /// The port that a modifier names: on an adapter 0 means the port that the MAD came in by.
@@ -297,6 +321,7 @@ impl World {
         let shown = node.m_key == m_key || node.protect == 0;
         info.set_m_key(if shown { node.m_key } else { 0 })
             .set_m_key_protect(node.protect)
+            .set_m_key_lease_period(node.lease)
             .set_gid_prefix(GID_PREFIX)
             .set_lid(port.lid)
             .set_lmc(port.lmc)

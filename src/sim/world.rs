@@ -55,6 +55,9 @@ pub struct Node {
     pub drop: f64,
     pub m_key: u64,
     pub protect: u8,
+    /// M_KeyLeasePeriod, and when the lease that runs ends.
+    pub lease: u16,
+    pub lease_ends: Option<u64>,
     pub redirect: Option<u16>,
     pub led: bool,
     /// Nanoseconds since its counters were zero, at the start of the session.
@@ -110,6 +113,8 @@ pub enum Due {
     Sweep,
     /// A report was not acknowledged.
     Resend(u32),
+    /// The lease of a node's M_Key ends.
+    Lease(u32),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -588,8 +593,10 @@ fn populate(fabric: &Fabric, options: &SimOptions, managed: bool) -> Population 
             extra: 0,
             busy: 0.0,
             drop: 0.0,
-            m_key: 0,
-            protect: 0,
+            m_key: spec.m_key,
+            protect: if spec.m_key == 0 { 0 } else { spec.protect & 3 },
+            lease: spec.lease,
+            lease_ends: None,
             redirect: None,
             led: false,
             uptime,

@@ -18,7 +18,7 @@ use super::facts::Facts;
 use super::filter::Filter;
 use super::keys::{self, Cmd, Kind, Scope};
 use super::panes::{Pane, log};
-use super::table::{Move, RowKey, TableState};
+use super::table::{LARGE, Move, RowKey, TableState};
 use super::text::Clock;
 use super::theme::Look;
 use super::told::Told;
@@ -70,6 +70,8 @@ pub struct App<F> {
     pub clock: Clock,
     /// What is said of the session beside its events.
     pub told: Told,
+    /// Above so many ports their tables make no row without need.
+    pub large_above: usize,
     /// There is a shell to go back to.
     pub can_suspend: bool,
     kind: Kind,
@@ -106,6 +108,7 @@ impl<F: Facts> App<F> {
             look,
             clock,
             told: Told::Live,
+            large_above: LARGE,
             can_suspend: true,
             kind,
             pane: Pane::Ports,

@@ -293,6 +293,9 @@ pub fn what() -> impl Strategy<Value = What> {
         local_port().prop_map(|p| What::LocalPort(Box::new(p))),
         text().prop_map(|why| What::DeviceGone { why: why.into() }),
         Just(What::DeviceBack),
+        (node(), any::<bool>()).prop_map(|(node, guarded)| {
+            What::Guarded(fabtop::event::Guarded { node, guarded })
+        }),
         (node(), any::<u32>(), option::of(any::<u64>())).prop_map(|(node, failures, until)| {
             What::BackOff(BackOff {
                 node,

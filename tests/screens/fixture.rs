@@ -10,7 +10,7 @@ use fabtop::model::view::{
     FecView, Flags, HeaderView, InFlightRow, LogLine, PeerView, PortDetail, PortRow, SmView,
     SubnetSize, SweepView, TotalsView, TrafficRow,
 };
-use fabtop::model::{Baseline, Ber, Num};
+use fabtop::model::{Baseline, Ber, Num, Part};
 use fabtop::port::{Agent, AgentReport, LocalPort, Stamp};
 use fabtop::tui::Facts;
 
@@ -164,6 +164,7 @@ impl Fixture {
                 errors: Num::Is(0),
                 errors_per_s: Num::Is(0.0),
                 flags: Flags::default(),
+                protected: false,
                 age: Some(secs(2)),
                 stale: false,
             });
@@ -405,7 +406,9 @@ impl Facts for Fixture {
         self.names
             .iter()
             .find(|(id, _)| *id == node)
-            .map_or("", |(_, name)| name)
+            .map(|(_, name)| *name)
+            .or_else(|| Some(self.ports.iter().find(|r| r.key.node == node)?.name))
+            .unwrap_or("")
     }
     fn header(&self, now: Stamp) -> HeaderView<'_> {
         let known = self.local.is_some();
@@ -474,6 +477,29 @@ impl Facts for Fixture {
     }
     fn ports(&self, _: Option<&Baseline>, _: Stamp) -> Vec<PortRow<'_>> {
         self.ports.clone()
+    }
+    fn port_count(&self) -> usize {
+        self.ports.len()
+    }
+    fn port_list(&self) -> Vec<PortKey> {
+        let mut list: Vec<_> = self.ports.iter().map(|r| r.key).collect();
+        list.sort_unstable();
+        list
+    }
+    fn layout(&self) -> u64 {
+        self.revision
+    }
+    fn changed(&self, _: NodeId) -> u64 {
+        self.revision
+    }
+    fn port(&self, key: PortKey, _: Option<&Baseline>, _: Stamp) -> Option<PortRow<'_>> {
+        self.ports.iter().find(|r| r.key == key).cloned()
+    }
+    fn traffic_of(&self, key: PortKey, _: bool, _: Stamp) -> Option<TrafficRow<'_>> {
+        self.traffic.iter().find(|r| r.key == key).cloned()
+    }
+    fn totals_of(&self, _: NodeId, _: Stamp) -> Part {
+        Part::default()
     }
     fn traffic(&self, _: Stamp) -> Vec<TrafficRow<'_>> {
         self.traffic.clone()

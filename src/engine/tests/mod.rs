@@ -4,6 +4,7 @@ mod bound;
 mod counters;
 mod fabric;
 mod faults;
+mod guard;
 mod late;
 mod manners;
 mod notices;

@@ -56,6 +56,15 @@ pub struct Sticky {
     pub port_guid: Option<u64>,
     pub widths: Option<u8>,
     pub speed: Option<LinkSpeed>,
+    pub m_key: Option<MKeySetting>,
+}
+
+/// What `# m_key …` says of the next node.
+#[derive(Clone, Copy, Default)]
+pub struct MKeySetting {
+    pub m_key: u64,
+    pub protect: u8,
+    pub lease: u16,
 }
 
 impl Sticky {
@@ -64,6 +73,7 @@ impl Sticky {
         self.system_guid = None;
         self.guid = None;
         self.port_guid = None;
+        self.m_key = None;
     }
 }
 
@@ -85,6 +95,7 @@ pub fn read(raw: &str, sticky: &mut Sticky) -> Result<Line, String> {
         return Ok(Line::Nothing);
     }
     if let Some(comment) = text.strip_prefix('#') {
+        m_key(comment, sticky);
         return Ok(origin(comment).unwrap_or(Line::Nothing));
     }
     if text.starts_with('[') {
@@ -109,6 +120,24 @@ fn origin(comment: &str) -> Option<Line> {
     let rest = comment.trim().strip_prefix("Initiated from node ")?;
     let (node, port) = rest.split_once(" port ")?;
     Some(Line::Origin(hex(node.trim())?, hex(port.trim())?))
+}
+
+/// `m_key 0x1234 protect 2 lease 30`: a comment to others, since no topology file has a word for
+/// it. It holds for the next node.
+fn m_key(comment: &str, sticky: &mut Sticky) {
+    let mut words = comment.split_whitespace();
+    let mut key = MKeySetting::default();
+    while let (Some(name), Some(value)) = (words.next(), words.next().and_then(number)) {
+        match name {
+            "m_key" => key.m_key = value,
+            "protect" => key.protect = (value & 3) as u8,
+            "lease" => key.lease = value.min(u64::from(u16::MAX)) as u16,
+            _ => return,
+        }
+    }
+    if key.m_key != 0 {
+        sticky.m_key = Some(key);
+    }
 }
 
 fn hex(text: &str) -> Option<u64> {

@@ -2,7 +2,7 @@
 //!
 //! Neither format has a grammar, so reading is forgiving: a line that is not understood, a
 //! link that only one end knows, a node that is there twice are reported with their line and
-//! the rest is used. `include` and `do` of ibsim are reported too: this room reads no files
+//! the rest is used. A comment `# m_key 0x1234 protect 2 lease 30` before a node protects it. `include` and `do` of ibsim are reported too: this room reads no files
 //! and runs no commands.
 
 mod line;
@@ -286,6 +286,11 @@ fn node(
         .as_bytes()
         .to_vec();
     spec.enhanced_port0 = header.enhanced;
+    if let Some(key) = sticky.m_key {
+        spec.m_key = key.m_key;
+        spec.protect = key.protect;
+        spec.lease = key.lease;
+    }
     if let Some(device) = sticky.device {
         spec.device = device;
     }

@@ -41,6 +41,13 @@ fn write_node(
     node: &NodeSpec,
 ) -> std::fmt::Result {
     let switch = node.kind == NodeKind::Switch;
+    if node.m_key != 0 {
+        write!(
+            out,
+            "\n# m_key {:#x} protect {} lease {}",
+            node.m_key, node.protect, node.lease
+        )?;
+    }
     writeln!(out, "\nvendid={:#x}\ndevid={:#x}", node.vendor, node.device)?;
     writeln!(out, "sysimgguid={:#x}", node.system_guid)?;
     let (word, key) = match node.kind {

@@ -185,3 +185,25 @@ fn the_sample_files_are_what_the_generators_print() {
         assert_eq!(parse(&text).1, []);
     }
 }
+
+#[test]
+fn a_comment_protects_the_next_node_and_is_printed_again() {
+    let text = "# m_key 0x1234 protect 2 lease 30
+Hca 1 \"H-0000000000000a01\"
+[1] \"S-0000000000000b01\"[1]
+
+# m_key is no setting here
+Switch 4 \"S-0000000000000b01\"
+[1] \"H-0000000000000a01\"[1]
+";
+    let (fabric, problems) = parse(text);
+    assert_eq!(problems, []);
+    let of = |i: usize| {
+        let node = &fabric.nodes[i];
+        (node.m_key, node.protect, node.lease)
+    };
+    assert_eq!((of(0), of(1)), ((0x1234, 2, 30), (0, 0, 0)));
+    let (again, _) = parse(&print(&fabric));
+    assert_eq!(again.nodes[0].m_key, 0x1234);
+    assert_eq!((again.nodes[0].protect, again.nodes[0].lease), (2, 30));
+}

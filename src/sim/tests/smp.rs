@@ -228,6 +228,78 @@ fn a_protected_node_answers_only_with_its_key() {
     assert_eq!((info.m_key(), info.m_key_violations()), (0x1234, 1));
 }
 
+/// Spec 14.2.4: what each level protects, the violations counter, trap 256 and the lease.
+#[test]
+fn m_keys_protect_by_level_count_violations_and_end_with_their_lease() {
+    use crate::mad::notice::{self, Trap};
+    let mut client = Client::healthy(small());
+    let b = NodeId::new(0x0002_c903_0000_00c0);
+    client.subscribe(true);
+    let set = |client: &mut Client, bits| {
+        let action = Action::Protect {
+            node: b,
+            m_key: 0x1234,
+            bits,
+        };
+        client.port.act(client.now, action);
+    };
+    let ask = |client: &mut Client, method, key| {
+        let tid = client.tid();
+        let mut mad = Mad::smp_dr(method, PortInfo::ID, 1, &[1, 3], tid).unwrap();
+        mad.set_m_key(key);
+        let reply = client.ask(Address::directed(), mad);
+        reply.map(|r| PortInfo::parse(&r.view()).unwrap())
+    };
+    // Level 0: a Get succeeds and shows the key; 1: it succeeds and hides it; a Set without the
+    // key fails at both. 2 and 3: nothing succeeds without it.
+    for (bits, shown) in [(0, Some(0x1234)), (1, Some(0)), (2, None), (3, None)] {
+        set(&mut client, bits);
+        let got = ask(&mut client, Method::Get, 0);
+        assert_eq!(got.map(|info| info.m_key()), shown, "level {bits}");
+        let before = ask(&mut client, Method::Get, 0x1234).unwrap();
+        assert!(ask(&mut client, Method::Set, 0).is_none(), "level {bits}");
+        let after = ask(&mut client, Method::Get, 0x1234).unwrap();
+        assert_eq!(
+            after.m_key_violations(),
+            before.m_key_violations() + 1,
+            "level {bits}"
+        );
+        assert_eq!((after.m_key(), after.m_key_protect()), (0x1234, bits));
+    }
+    // Each violation was told to the SM: what was asked, and by which way.
+    let traps: Vec<Trap> = client
+        .unasked
+        .iter()
+        .filter_map(|mad| notice::Received::parse(&mad.view()).ok())
+        .map(|got| got.trap())
+        .collect();
+    assert!(
+        traps.iter().any(|trap| matches!(trap,
+        Trap::BadMKey { attr_id: PortInfo::ID, attr_mod: 1, hops: 2, truncated: false,
+            dr_slid: 0xFFFF, method: Method::Get, return_path, .. }
+            if return_path[..2] == [1, 1])),
+        "{traps:?}"
+    );
+    // The lease runs from a wrong key to its end, unless the right one comes.
+    let lease = Action::Lease {
+        node: b,
+        seconds: 10,
+    };
+    client.port.act(client.now, lease);
+    let wait = |client: &mut Client, secs| {
+        client.wait(client.now + std::time::Duration::from_secs(secs));
+    };
+    assert!(ask(&mut client, Method::Get, 7).is_none());
+    wait(&mut client, 5);
+    assert!(ask(&mut client, Method::Get, 0x1234).is_some());
+    wait(&mut client, 20);
+    let still = ask(&mut client, Method::Get, 0);
+    assert!(still.is_none(), "the right key stopped the countdown");
+    wait(&mut client, 11);
+    let info = ask(&mut client, Method::Get, 0).unwrap();
+    assert_eq!((info.m_key_protect(), info.m_key_lease_period()), (0, 10));
+}
+
 #[test]
 fn the_sm_says_that_it_lives() {
     let mut client = Client::healthy(default_fabric());

@@ -140,6 +140,8 @@ impl<F: Facts> App<F> {
             filter: (&self.filter, &self.filter_text),
             // Another model counts its own changes anew.
             revision: facts.revision().wrapping_add(self.renewals << 40),
+            renewals: self.renewals,
+            large_above: self.large_above,
         };
         match pane {
             Some(pane) => pane.draw(&mut sheet),
