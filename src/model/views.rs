@@ -98,6 +98,7 @@ impl Model {
             smp_rate: (self.beat.smp_rate, self.settings.smp.rate),
             gmp_rate: (self.beat.gmp_rate, self.settings.gmp.rate),
             unrecorded: self.unrecorded.as_deref(),
+            alerts: self.alert_counts(),
             dropped: self.dropped,
             malformed: self.malformed,
             refused: self.agents.iter().filter(|a| a.refused.is_some()).collect(),

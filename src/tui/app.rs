@@ -17,6 +17,7 @@ use self::pages::About;
 use super::facts::Facts;
 use super::filter::Filter;
 use super::keys::{self, Cmd, Kind, Scope};
+use super::panes::alerts::{self, Acknowledged};
 use super::panes::{Pane, log};
 use super::table::{LARGE, Move, RowKey, TableState};
 use super::text::Clock;
@@ -90,6 +91,8 @@ pub struct App<F> {
     frozen: Option<Frozen<F>>,
     /// From when on errors are counted, if not from the session's beginning.
     baseline: Option<Baseline>,
+    /// Alerts that the operator knows of.
+    acknowledged: Acknowledged,
     message: Option<String>,
     /// Lines of the page over the pane, and lines in sight, at the last frame.
     page: (usize, usize),
@@ -122,6 +125,7 @@ impl<F: Facts> App<F> {
             log: TableState::default(),
             frozen: None,
             baseline: None,
+            acknowledged: Acknowledged::new(),
             message: None,
             page: (0, 0),
             selected_line: None,
@@ -235,6 +239,7 @@ impl<F: Facts> App<F> {
             Cmd::Log => self.toggle(Over::Log),
             Cmd::Help => self.toggle(Over::Help { top: 0 }),
             Cmd::Copy => return Some(Act::Copy),
+            Cmd::Acknowledge => self.acknowledge(live),
             Cmd::Zero => return self.zero(live, now),
             Cmd::Unzero => {
                 let had_one = self.baseline.take().is_some();
@@ -313,6 +318,30 @@ impl<F: Facts> App<F> {
         (self.kind == Kind::Live).then_some(Act::Send(Command::Act(text)))
     }
 
+    /// The selected alert is known from now on, or is not any more.
+    fn acknowledge(&mut self, live: &F) {
+        let facts = self.frozen.as_ref().map_or(live, |f| &f.facts);
+        let selected = match self.current() {
+            Some(key @ RowKey::Alert(..)) => facts
+                .alerts()
+                .iter()
+                .find(|a| alerts::key(a) == *key)
+                .map(|a| (alerts::mark(a), a.cleared.is_some())),
+            _ => None,
+        };
+        match selected {
+            None => self.say("Select an alert in the Alerts pane (4)."),
+            Some((_, true)) => self.say("This alert is cleared already."),
+            Some((mark, false)) => {
+                if !self.acknowledged.remove(&mark) {
+                    self.acknowledged.insert(mark);
+                }
+                // Known ones stand below the others.
+                self.renewals += 1;
+            }
+        }
+    }
+
     fn toggle(&mut self, over: Over) {
         let same = |a: &Over, b: &Over| std::mem::discriminant(a) == std::mem::discriminant(b);
         if self.over.last().is_some_and(|top| same(top, &over)) {
@@ -372,6 +401,16 @@ impl<F: Facts> App<F> {
                 .find(|l| log::key_of(l) == *line)
                 .and_then(|l| l.about)
                 .filter(|k| facts.detail(*k, None, now).is_some()),
+            Some(alert @ RowKey::Alert(..)) => {
+                let rows = facts.alerts();
+                let about = rows.iter().find(|a| alerts::key(a) == *alert);
+                about.and_then(|a| a.about).and_then(|key| {
+                    // Port 0 stands for the node: then its first port.
+                    (key.port..=if key.port == 0 { u8::MAX } else { key.port })
+                        .map(|p| key.node.port(p))
+                        .find(|k| facts.detail(*k, None, now).is_some())
+                })
+            }
             Some(RowKey::Named(_)) | None => None,
         };
         match key {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::fabric::{NodeId, NodeKind, PortKey};
 use crate::model::view::{
-    DestinationRow, HeaderView, InFlightRow, LogLine, PathView, PortDetail, PortRow, SaDifference,
-    SaTableView, SmRow, TotalsView, TrafficRow, UsesView,
+    AlertRow, DestinationRow, HeaderView, InFlightRow, LogLine, PathView, PortDetail, PortRow,
+    SaDifference, SaTableView, SmRow, TotalsView, TrafficRow, UsesView,
 };
 use crate::model::{Baseline, Model, Part};
 use crate::port::Stamp;
@@ -45,6 +45,10 @@ pub trait Facts: Clone {
     fn in_flight(&self, now: Stamp) -> Vec<InFlightRow<'_>>;
     /// Who answers how well.
     fn destinations(&self, now: Stamp) -> Vec<DestinationRow<'_>>;
+    /// Every alert, the open ones first.
+    fn alerts(&self) -> Vec<AlertRow<'_>>;
+    /// Whom an alert's counters blame.
+    fn suspicion(&self, alert: &AlertRow<'_>) -> Option<String>;
     /// The event log, oldest first.
     fn log(&self) -> impl Iterator<Item = &LogLine>;
     /// The line of the log that was added or counted up last.
@@ -136,6 +140,12 @@ impl Facts for Model {
     }
     fn destinations(&self, now: Stamp) -> Vec<DestinationRow<'_>> {
         Model::destinations(self, now)
+    }
+    fn alerts(&self) -> Vec<AlertRow<'_>> {
+        Model::alerts(self)
+    }
+    fn suspicion(&self, alert: &AlertRow<'_>) -> Option<String> {
+        Model::suspicion(self, alert)
     }
     fn log(&self) -> impl Iterator<Item = &LogLine> {
         Model::log(self).iter()

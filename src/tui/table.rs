@@ -33,6 +33,8 @@ pub enum RowKey {
     Node(NodeId),
     /// Something that has but a name.
     Named(String),
+    /// An alert: its number, and when it opened.
+    Alert(u64, u64),
     /// A line of the log: its first time and its number among those.
     Line(u64, u32),
 }

@@ -6,9 +6,9 @@ use fabtop::event::{Severity, SweepKind};
 use fabtop::fabric::{LinkSpeed, LinkWidth, NodeId, NodeKind, PortKey};
 use fabtop::mad::FecMode;
 use fabtop::model::view::{
-    CounterView, DestinationRow, DetailGroup, DetailRow, EndDetail, FailureKind, FailureView,
-    FecView, Flags, HeaderView, InFlightRow, LogLine, PeerView, PortDetail, PortRow, SmView,
-    SubnetSize, SweepView, TotalsView, TrafficRow,
+    AlertCounts, AlertRow, CounterView, DestinationRow, DetailGroup, DetailRow, EndDetail,
+    FailureKind, FailureView, FecView, Finding, Flags, HeaderView, InFlightRow, LogLine, PeerView,
+    PortDetail, PortRow, SmView, SubnetSize, SweepView, TotalsView, TrafficRow,
 };
 use fabtop::model::{Baseline, Ber, Num, Part};
 use fabtop::port::{Agent, AgentReport, LocalPort, Stamp};
@@ -35,6 +35,8 @@ pub struct Fixture {
     pub in_flight: Vec<InFlightRow<'static>>,
     pub destinations: Vec<DestinationRow<'static>>,
     pub log: Vec<LogLine>,
+    pub alerts: Vec<AlertRow<'static>>,
+    pub findings: Vec<Finding>,
     pub names: Vec<(NodeId, &'static str)>,
 }
 
@@ -68,6 +70,8 @@ impl Fixture {
             in_flight: Vec::new(),
             destinations: Vec::new(),
             log: Vec::new(),
+            alerts: Vec::new(),
+            findings: Vec::new(),
             names: Vec::new(),
         }
     }
@@ -386,6 +390,64 @@ impl Fixture {
                 "bookmark: \u{1b}]0;evil\u{7}",
             ),
         ];
+        let alert = |id, kind, severity, about: Option<usize>, opened, seen, text: &str| AlertRow {
+            id,
+            kind,
+            severity,
+            about: about.map(|i| f.ports[i].key),
+            name: about.map(|i| f.ports[i].name),
+            opened: Stamp::from_secs(opened),
+            seen: Stamp::from_secs(seen),
+            cleared: None,
+            times: 1,
+            text: text.into(),
+        };
+        let mut flap = alert(
+            4,
+            "LinkDownedCounter",
+            Severity::Warning,
+            Some(3),
+            12,
+            30,
+            "link flaps: LinkDownedCounter rose by 3 within 15 min, limit 2",
+        );
+        flap.cleared = Some(Stamp::from_secs(80));
+        flap.times = 4;
+        f.alerts = vec![
+            alert(
+                1,
+                "link_down",
+                Severity::Critical,
+                Some(6),
+                55,
+                85,
+                "link to spine1[3] is down",
+            ),
+            alert(
+                2,
+                "SymbolErrorCounter",
+                Severity::Warning,
+                Some(0),
+                40,
+                92,
+                "SymbolErrorCounter rose by 412 within 1 h, limit 10",
+            ),
+            alert(
+                3,
+                "sa_silent",
+                Severity::Info,
+                None,
+                60,
+                60,
+                "the subnet administration (SA) does not answer",
+            ),
+            flap,
+        ];
+        f.findings = vec![Finding {
+            suspect: "suspect the cable or leaf0[1]'s transmitter, then spine0[1]'s receiver"
+                .into(),
+            why: "spine0[1] counts 412 SymbolErrorCounter, leaf0[1] counts none".into(),
+        }];
         f.agents.push(AgentReport {
             agent: Agent::SubnAdm,
             refused: Some("EPERM: Operation not permitted".into()),
@@ -466,6 +528,17 @@ impl Facts for Fixture {
                 },
                 20_000,
             ),
+            alerts: {
+                let count = |s| {
+                    let open = self.alerts.iter().filter(|a| a.cleared.is_none());
+                    open.filter(|a| a.severity == s).count()
+                };
+                AlertCounts {
+                    critical: count(Severity::Critical),
+                    warning: count(Severity::Warning),
+                    info: count(Severity::Info),
+                }
+            },
             unrecorded: None,
             dropped: self.dropped,
             malformed: self.malformed,
@@ -523,6 +596,12 @@ impl Facts for Fixture {
     }
     fn destinations(&self, _: Stamp) -> Vec<DestinationRow<'_>> {
         self.destinations.clone()
+    }
+    fn alerts(&self) -> Vec<AlertRow<'_>> {
+        self.alerts.clone()
+    }
+    fn suspicion(&self, alert: &AlertRow<'_>) -> Option<String> {
+        (alert.kind == "SymbolErrorCounter").then(|| self.findings[0].suspect.clone())
     }
     fn log(&self) -> impl Iterator<Item = &LogLine> {
         self.log.iter()
@@ -702,7 +781,7 @@ impl Facts for Fixture {
         Some(PortDetail {
             near,
             far,
-            findings: Vec::new(),
+            findings: self.findings.clone(),
         })
     }
 }

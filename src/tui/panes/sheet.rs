@@ -3,6 +3,7 @@
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
+use super::alerts::Acknowledged;
 use crate::model::Baseline;
 use crate::model::view::TotalsView;
 use crate::port::Stamp;
@@ -62,6 +63,8 @@ pub struct Sheet<'a, F> {
     pub at: Stamp,
     /// From when on errors are counted, if not from the session's beginning.
     pub baseline: Option<&'a Baseline>,
+    /// Alerts that the operator knows of.
+    pub acknowledged: &'a Acknowledged,
     /// The operator's time zone.
     pub clock: &'a Clock,
     /// How to draw.
@@ -70,6 +73,7 @@ pub struct Sheet<'a, F> {
     pub(in crate::tui) table: &'a mut TableState,
     pub(in crate::tui) filter: (&'a Filter, &'a str),
     pub(in crate::tui) revision: u64,
+    pub(in crate::tui) empty: &'static str,
     /// How often the facts were replaced by others.
     pub(in crate::tui) renewals: u64,
     pub(in crate::tui) large_above: usize,
@@ -86,9 +90,24 @@ impl<F: Facts> Sheet<'_, F> {
         inset(self.rows.top(lines))
     }
 
+    /// Takes lines below the table for something else.
+    pub fn bottom(&mut self, lines: u16) -> Rect {
+        inset(self.rows.bottom(lines))
+    }
+
+    /// The row that was highlighted at the last frame.
+    pub fn selected(&self) -> Option<&RowKey> {
+        self.table.current()
+    }
+
     /// Samples that the table's sparklines span.
     pub fn window(&mut self, samples: usize) {
         self.table.window = samples;
+    }
+
+    /// Says what it means that there is no row.
+    pub fn empty(&mut self, text: &'static str) {
+        self.empty = text;
     }
 
     /// There are so many ports that no row is made without need.
@@ -134,7 +153,7 @@ impl<F: Facts> Sheet<'_, F> {
     ) {
         let (filter, text) = self.filter;
         let empty = match rows.is_empty() {
-            true => "Nothing known yet.",
+            true => self.empty,
             false => "No row passes the filter.",
         };
         let keep = |row: &R| matches(row, filter);
