@@ -196,6 +196,12 @@ impl Loops {
             .filter(|run| run.number == id.number)
     }
 
+    /// The sweep of a loop that runs.
+    pub(super) fn current(&self, kind: SweepKind) -> Option<RunId> {
+        let number = self.get(kind).run.as_ref()?.number;
+        Some(RunId { kind, number })
+    }
+
     /// The sweep goes on.
     pub(super) fn is_current(&self, id: RunId) -> bool {
         self.get(id.kind)

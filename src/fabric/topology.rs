@@ -5,6 +5,7 @@
 //! the same exchanges in the same order, so their [`Topology::digest`]s agree.
 
 mod told;
+mod twins;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -15,6 +16,7 @@ use crate::mad::{
 };
 
 pub use told::{GET_PROTECTED, Told};
+pub use twins::Doubt;
 
 /// Full discoveries that a node may miss before it is forgotten.
 pub const KEEP_MISSING: u32 = 6;
@@ -221,6 +223,15 @@ pub enum Change {
     LinkFound(PortKey, PortKey),
     /// A link is gone.
     LinkLost(PortKey, PortKey),
+    /// Somebody answers with a GUID that seems to be another's: this tells whether it is so.
+    Doubt(Doubt),
+    /// Two nodes share a GUID.
+    Duplicate {
+        /// The one that was known.
+        first: NodeId,
+        /// The one that was found.
+        second: NodeId,
+    },
     /// A node is protected by an M_Key and not asked any more; or it may be asked again.
     Guarded(NodeId, bool),
 }
@@ -242,6 +253,7 @@ pub struct Topology {
     nodes: BTreeMap<NodeId, Node>,
     lids: BTreeMap<Lid, PortKey>,
     told: told::AllTold,
+    claims: twins::Claims,
 }
 
 impl Topology {
@@ -304,6 +316,7 @@ impl Topology {
     /// for [`KEEP_MISSING`] discoveries are forgotten.
     pub fn discovery_ended(&mut self) -> Changes {
         let mut changes = Changes::default();
+        self.settle_claims(true, &mut changes);
         let now = self.generation;
         let missing: Vec<NodeId> = self
             .nodes
@@ -339,6 +352,8 @@ impl Topology {
         }
         self.lids.retain(|_, key| key.node != id);
         self.told.retain(|via, _| via.node != id);
+        self.claims
+            .retain(|via, claim| via.node != id && claim.is_not_of(id));
     }
 
     fn port_mut(&mut self, key: PortKey) -> Option<&mut Port> {
@@ -364,6 +379,7 @@ impl Topology {
             NodeInfo::ID => {
                 if let Ok(info) = NodeInfo::from_bytes(view.data()) {
                     self.learn_node_info(request, info, &mut changes);
+                    self.settle_claims(false, &mut changes);
                 }
                 return changes;
             }
@@ -431,12 +447,44 @@ impl Topology {
     }
 
     fn learn_node_info(&mut self, request: &Request, info: NodeInfo, changes: &mut Changes) {
-        let id = NodeId::new(info.node_guid());
+        let Some(id) = self.identify(request, &info, changes) else {
+            return;
+        };
         changes.who = Some(id);
+        let entry = info.local_port();
+        self.add_node(id, &info, request.path, changes);
+        if let Some(expected) = request.target.node
+            && request.target.via.is_none()
+        {
+            if expected != id {
+                changes.list.push(Change::Replaced {
+                    expected,
+                    found: id,
+                });
+            }
+            return;
+        }
+        match request.target.via {
+            Some(via) => {
+                self.told.remove(&via);
+                self.link(via, id.port(entry), changes);
+            }
+            None => self.local = Some(id.port(entry)),
+        }
+    }
+
+    /// A node is there, by this route.
+    fn add_node(
+        &mut self,
+        id: NodeId,
+        info: &NodeInfo,
+        route: Option<DrPath>,
+        changes: &mut Changes,
+    ) {
+        let info = *info;
         let entry = info.local_port();
         let ports = usize::from(info.num_ports()) + 1;
         let kind = NodeKind::from_code(info.node_type().code());
-        let route = request.path;
         let present = self.nodes.get(&id).is_some_and(|n| n.present);
         if self.nodes.contains_key(&id) {
             self.saw(id, changes);
@@ -475,22 +523,6 @@ impl Topology {
         let slot = if kind == NodeKind::Switch { 0 } else { entry };
         if let Some(port) = node.ports.get_mut(usize::from(slot)) {
             port.guid = Some(Guid(info.port_guid()));
-        }
-        if let Some(expected) = request.target.node {
-            if expected != id {
-                changes.list.push(Change::Replaced {
-                    expected,
-                    found: id,
-                });
-            }
-            return;
-        }
-        match request.target.via {
-            Some(via) => {
-                self.told.remove(&via);
-                self.link(via, id.port(entry), changes);
-            }
-            None => self.local = Some(id.port(entry)),
         }
     }
 
@@ -544,6 +576,8 @@ impl Topology {
         {
             self.unlink(key, peer, changes);
         }
+        self.port_heard(key, state, changes);
+        self.settle_claims(false, changes);
     }
 
     fn set_lid(&mut self, key: PortKey, from: Lid, to: Lid, changes: &mut Changes) {

@@ -282,6 +282,19 @@ impl Model {
                     let text = format!("{found} answers in place of {}", self.name(expected));
                     self.about(at, Kind::Node, Severity::Warning, expected.port(0), text);
                 }
+                // A question, no news yet.
+                Change::Doubt(_) => {}
+                Change::Duplicate { first, second } => {
+                    let text = format!(
+                        "two nodes have the GUID {}: {} and {}, behind {} and {}",
+                        first.guid,
+                        self.name(first),
+                        self.name(second),
+                        self.behind(first),
+                        self.behind(second),
+                    );
+                    self.about(at, Kind::Node, Severity::Critical, second.port(0), text);
+                }
                 Change::Guarded(id, guarded) => {
                     // That it does not answer is as it should be.
                     let slot = self.slot_of(id);
@@ -324,6 +337,16 @@ impl Model {
                 }
             }
         }
+    }
+
+    /// The port that a node is reached through, in words.
+    fn behind(&self, id: NodeId) -> String {
+        let via = self
+            .topology
+            .node(id)
+            .and_then(|n| n.port(n.entry)?.peer)
+            .map(|via| self.port_name(via));
+        via.unwrap_or_else(|| "—".to_owned())
     }
 
     fn about(&mut self, at: Stamp, kind: Kind, severity: Severity, key: PortKey, text: String) {

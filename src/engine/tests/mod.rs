@@ -10,6 +10,7 @@ mod manners;
 mod notices;
 mod sweeps;
 mod thread;
+mod twins;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
