@@ -257,7 +257,7 @@ pub(super) fn counted_ports(node: &Node) -> Vec<u8> {
     }
     ports.extend(
         node.external_ports()
-            .filter(|p| node.port(*p).is_some_and(|p| p.is_up()) && node.lid(*p).is_some()),
+            .filter(|p| node.port(*p).is_some_and(|p| p.is_up()) && node.asking_lid(*p).is_some()),
     );
     ports
 }
@@ -636,7 +636,12 @@ impl Core {
         }));
         if kind == SweepKind::Discovery {
             let interval = self.settings().sweep_interval();
-            if self.topology.is_empty() {
+            let deaf = self
+                .topology
+                .local()
+                .and_then(|local| self.topology.node(local.node))
+                .is_some_and(|node| node.seen < self.topology.generation());
+            if self.topology.is_empty() || deaf {
                 self.loops.discover_at(now + NOTHING_FOUND);
                 return;
             }

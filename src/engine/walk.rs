@@ -250,11 +250,13 @@ impl Core {
             match *change {
                 Change::NodeMissing(id) => self.forget_back_off(id),
                 Change::Doubt(doubt) => self.ask_in_doubt(doubt),
+                Change::Elsewhere(port) => self.ask_in_doubt(Doubt::Port(port)),
                 Change::Duplicate { second, .. } => self.walk_twin(second),
                 Change::Lid { port, .. } => {
                     let node = self.nodes.entry(port.node).or_default();
                     node.sl = None;
                     node.redirect = None;
+                    node.redirect_gid = None;
                 }
                 Change::Replaced { expected, found } => {
                     self.note(

@@ -282,8 +282,8 @@ impl Model {
                     let text = format!("{found} answers in place of {}", self.name(expected));
                     self.about(at, Kind::Node, Severity::Warning, expected.port(0), text);
                 }
-                // A question, no news yet.
-                Change::Doubt(_) => {}
+                // Questions, no news yet.
+                Change::Doubt(_) | Change::Elsewhere(_) => {}
                 Change::Duplicate { first, second } => {
                     let text = format!(
                         "two nodes have the GUID {}: {} and {}, behind {} and {}",
@@ -487,7 +487,8 @@ impl Model {
                 size.missing += 1;
                 continue;
             }
-            match node.kind {
+            match self.topology.shown_kind(node) {
+                NodeKind::Aggregation => size.aggregators += 1,
                 NodeKind::Switch => size.switches += 1,
                 NodeKind::Ca => size.cas += 1,
                 NodeKind::Router => size.routers += 1,

@@ -5,6 +5,7 @@ mod counters;
 mod fabric;
 mod faults;
 mod guard;
+mod kinds;
 mod late;
 mod manners;
 mod notices;

@@ -16,6 +16,9 @@ use super::{Change, Changes, DOWN, DrPath, Node, NodeKind, Topology};
 use crate::fabric::{NodeId, PortKey, Request};
 use crate::mad::NodeInfo;
 
+/// Nodes beyond the first that are told apart by one GUID.
+const MOST_TWINS: u8 = 16;
+
 /// What decides whether a claim is a twin's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Doubt {
@@ -222,8 +225,24 @@ impl Topology {
     }
 
     fn make_twin(&mut self, via: PortKey, claim: &Claim, changes: &mut Changes) {
+        let settled = self.port(via).and_then(|p| p.peer);
+        if settled.is_some_and(|peer| peer.node.guid == claim.node.guid) {
+            return;
+        }
+        // Another one may have been found meanwhile, to which this link can lead as well.
+        let entry = claim.info.local_port();
+        let other = self
+            .namesakes(claim.node)
+            .filter(|n| n.id != claim.node)
+            .find(|n| matches!(self.fit(n, entry, &claim.info), Fit::Free))
+            .map(|n| (n.id, n.kind));
+        match other {
+            Some((_, NodeKind::Switch)) => return,
+            Some((id, _)) => return self.link(via, id.port(entry), changes),
+            None => {}
+        }
         let taken: Vec<u8> = self.namesakes(claim.node).map(|n| n.id.twin).collect();
-        let Some(twin) = (1..=u8::MAX).find(|twin| !taken.contains(twin)) else {
+        let Some(twin) = (1..=MOST_TWINS).find(|twin| !taken.contains(twin)) else {
             return;
         };
         let id = NodeId { twin, ..claim.node };
