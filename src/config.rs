@@ -177,6 +177,11 @@ pub struct ReportArgs {
     #[arg(long)]
     pub json: bool,
 
+    /// End with code 1 if an alert of severity warning or critical is open, and with 3 instead of
+    /// 1 if there is trouble: for scripts that look at `alerts`
+    #[arg(long)]
+    pub exit_code: bool,
+
     /// How `topology` is printed
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub format: Option<TopologyFormat>,
@@ -219,6 +224,10 @@ pub enum ReportKind {
     Routes,
     /// The destinations that are reached by a port: NODE PORT
     Uses,
+    /// Every alert: what needs a look, since when, and whom to suspect
+    Alerts,
+    /// The event log: what happened, oldest first
+    Events,
 }
 
 /// Formats of `report topology`.

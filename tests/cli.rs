@@ -249,6 +249,83 @@ fn names_come_from_the_map_and_its_bad_lines_are_named() {
     );
 }
 
+/// The simulated incident's alerts: which, where, and how a script tells.
+#[test]
+fn alerts_are_reported_with_exit_codes_for_scripts() {
+    let args = fast(&["report", "alerts", "--for", "3min"]);
+    let output = run(&args);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let text = stdout(&output);
+    assert!(text.contains("SymbolErrorCounter rose by"), "{text}");
+    assert!(text.contains("suspect the cable or spine"), "{text}");
+    assert!(
+        text.contains("link flaps: LinkDownedCounter rose by"),
+        "{text}"
+    );
+    assert!(text.contains("## Summary: "), "{text}");
+
+    let coded: Vec<&str> = args.iter().copied().chain(["--exit-code"]).collect();
+    let output = run(&coded);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(stdout(&output), text);
+    assert_eq!(stderr(&output), "");
+    let quiet: Vec<&str> = coded.iter().copied().chain(["--suppress", "*"]).collect();
+    let output = run(&quiet);
+    assert_eq!(output.status.code(), Some(0), "{}", stdout(&output));
+    assert!(stdout(&output).contains("## Summary: 0 alerts open"));
+    // Trouble is told apart from alerts.
+    let output = run(&["report", "alerts", "--exit-code", "--from", "/nonexistent"]);
+    assert!(matches!(output.status.code(), Some(2 | 3)));
+
+    let json: Vec<&str> = args.iter().copied().chain(["--json"]).collect();
+    let json: serde_json::Value = serde_json::from_str(&stdout(&run(&json))).unwrap();
+    let alerts = json["alerts"].as_array().unwrap();
+    let symbol = alerts
+        .iter()
+        .find(|a| a["alert"] == "SymbolErrorCounter")
+        .unwrap();
+    assert_eq!(symbol["state"], "open");
+    assert!(symbol["suspect"].as_str().unwrap().starts_with("suspect"));
+    assert!(!symbol["diagnosis"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn thresholds_come_from_a_file_and_its_bad_lines_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("error_thresholds");
+    fs::write(&file, "SymbolErrorCounter=1000000\nPortRcvErrors=many\n").unwrap();
+    let path = file.to_str().unwrap();
+    let args = fast(&["report", "alerts", "--for", "1min", "--thresholds", path]);
+    let output = run(&args);
+    assert_eq!(output.status.code(), Some(0));
+    let complaint = stderr(&output);
+    assert!(complaint.contains(&format!("{path}:2: ")) && complaint.contains("many"));
+    assert!(!stdout(&output).contains("SymbolErrorCounter rose"));
+    // The bad line leaves the limits of that counter as they are.
+    assert!(stdout(&output).contains("PortRcvErrors rose by"));
+
+    mistake(
+        &fast(&["report", "alerts", "--thresholds", "/nonexistent/file"]),
+        &["/nonexistent/file", "No such file"],
+    );
+    mistake(
+        &fast(&["report", "alerts", "--suppress", "NoSuchAlert"]),
+        &["NoSuchAlert", "link_down"],
+    );
+    mistake(
+        &["replay", "x.pcapng", "--thresholds", path],
+        &["--thresholds has no use here"],
+    );
+    mistake(
+        &["report", "alerts", "--from", "x.pcapng", "--suppress", "*"],
+        &["--from"],
+    );
+    mistake(
+        &fast(&["report", "ports", "--exit-code"]),
+        &["report alerts"],
+    );
+}
+
 #[test]
 fn help_and_version_go_to_standard_output() {
     for flag in ["--help", "-h", "--version"] {

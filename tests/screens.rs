@@ -98,10 +98,11 @@ fn styles(buf: &Buffer) -> String {
 }
 
 /// The screens: name and the keys that lead there.
-const SCREENS: [(&str, &str); 8] = [
+const SCREENS: [(&str, &str); 9] = [
     ("ports", ""),
     ("traffic", "2"),
     ("timeouts", "3"),
+    ("alerts", "4"),
     ("log", "e"),
     ("detail", "\n"),
     ("help", "?"),
@@ -442,6 +443,47 @@ fn mono_draws_no_colour_and_ascii_nothing_else() {
             assert!(cell.symbol().is_ascii(), "{:?}", cell.symbol());
         }
     }
+}
+
+#[test]
+fn an_alert_is_acknowledged_opened_and_filtered() {
+    let mut facts = Fixture::sick();
+    let mut app = app(Look::new(Depth::Mono));
+    let lines = |buf: &Buffer| -> Vec<String> {
+        let text = text(buf);
+        let rows = text.lines().skip_while(|l| !l.contains(" Opened "));
+        rows.skip(1).take(4).map(str::to_owned).collect()
+    };
+    press(&mut app, &facts, "4");
+    let buf = draw(&mut app, &facts, 120, 30);
+    assert!(text(&buf).contains("3 alerts: 1 critical"));
+    // The gravest first, the cleared one last; state and severity in words.
+    let rows = lines(&buf);
+    for (row, words) in rows.iter().zip([
+        "CRITICAL  open",
+        "warning   open",
+        "info      open",
+        "warning   cleared",
+    ]) {
+        assert!(row.contains(words), "{row}");
+    }
+    // Known: below the others, and said in the header.
+    press(&mut app, &facts, "a");
+    let buf = draw(&mut app, &facts, 120, 30);
+    assert!(text(&buf).contains("3 alerts: 1 critical, 1 known"));
+    assert!(lines(&buf)[2].contains("CRITICAL  known"));
+    // It opens again: it is not known any more.
+    facts.alerts[0].times += 1;
+    facts.revision += 1;
+    let buf = draw(&mut app, &facts, 120, 30);
+    assert!(lines(&buf)[0].contains("CRITICAL  open"));
+    // To its port.
+    press(&mut app, &facts, "g\n");
+    let buf = draw(&mut app, &facts, 120, 30);
+    assert!(text(&buf).contains("Port detail"));
+    press(&mut app, &facts, "q/flap");
+    let buf = draw(&mut app, &facts, 120, 30);
+    assert!(text(&buf).contains("1 of 4"));
 }
 
 #[test]

@@ -106,8 +106,20 @@ pub fn report(common: &Common, args: &ReportArgs) -> Result<(), Failure> {
             "--format belongs to `report topology`; use --json for JSON".into(),
         ));
     }
+    if args.exit_code && args.kind != ReportKind::Alerts {
+        return Err(Failure::Usage(
+            "--exit-code belongs to `report alerts`".into(),
+        ));
+    }
     let subject = Subject::of(args)?;
     let (model, now, ended) = match &args.from {
+        Some(_) if common.thresholds.is_some() || !common.suppress.is_empty() => {
+            return Err(Failure::Usage(
+                "a recording is judged by the thresholds of its session: --thresholds and \
+                 --suppress have no use with --from"
+                    .into(),
+            ));
+        }
         Some(path) => {
             let (model, now) = replay::read(path, args.at)?;
             (model, now, None)
@@ -132,18 +144,24 @@ pub fn report(common: &Common, args: &ReportArgs) -> Result<(), Failure> {
         ReportKind::Nodes => report::nodes(&model, now, format),
         ReportKind::Timeouts => report::timeouts(&model, now, format),
         ReportKind::Topology => report::topology(&model, now),
+        ReportKind::Alerts => report::alerts(&model, now, format),
+        ReportKind::Events => report::events(&model, now, format),
         _ => report::sweeps(&model, now, format),
     };
     print(&text)?;
     match ended {
         Some(signal) => Err(Failure::Signal(signal)),
+        None if args.exit_code && report::any_grave(&model) => Err(Failure::Alerts),
         None => Ok(()),
     }
 }
 
 /// The report is about more than the topology.
 fn reads_counters(kind: ReportKind) -> bool {
-    matches!(kind, ReportKind::Ports | ReportKind::Sweeps)
+    matches!(
+        kind,
+        ReportKind::Ports | ReportKind::Sweeps | ReportKind::Alerts | ReportKind::Events
+    )
 }
 
 /// Runs a session until it is time to stop. Also says which signal ended it, if one did.

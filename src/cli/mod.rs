@@ -30,6 +30,8 @@ pub enum Failure {
     Usage(String),
     /// Trouble with the fabric, the device or the machine: the cause. Exit code 1.
     Trouble(String),
+    /// Alerts are open, and a script wants to know. Exit code 1, and nothing more to say.
+    Alerts,
     /// Ended by a signal, after everything was put in order. Exit code 128 + its number.
     Signal(i32),
 }
@@ -43,7 +45,7 @@ impl Failure {
     fn code(&self) -> u8 {
         match self {
             Failure::Usage(_) => 2,
-            Failure::Trouble(_) => 1,
+            Failure::Trouble(_) | Failure::Alerts => 1,
             Failure::Signal(number) => 128u8.saturating_add(u8::try_from(*number).unwrap_or(0)),
         }
     }
@@ -81,12 +83,18 @@ pub fn run() -> ExitCode {
         Err(failure) => {
             match &failure {
                 Failure::Usage(text) | Failure::Trouble(text) => complain(text),
+                Failure::Alerts => {}
                 Failure::Signal(number) => complain(&format!(
                     "ended by {}",
                     signal_hook::low_level::signal_name(*number).unwrap_or("a signal")
                 )),
             }
-            ExitCode::from(failure.code())
+            let scripted = matches!(&cli.command, Some(Command::Report(r)) if r.exit_code);
+            match failure {
+                // 1 means alerts there, as for ibqueryerrors.
+                Failure::Trouble(_) if scripted => ExitCode::from(3),
+                failure => ExitCode::from(failure.code()),
+            }
         }
     }
 }
@@ -101,6 +109,8 @@ fn no_fabric(cli: &Cli, name: &str) -> Result<(), Failure> {
         (common.port.is_some(), "--port"),
         (common.recording.record.is_some(), "--record"),
         (common.sharing.socket.is_some(), "--socket"),
+        (common.thresholds.is_some(), "--thresholds"),
+        (!common.suppress.is_empty(), "--suppress"),
     ] {
         if given {
             return Err(Failure::Usage(format!(

@@ -285,3 +285,6 @@ pub fn walk(
         end,
     }
 }
+
+#[cfg(test)]
+mod tests;

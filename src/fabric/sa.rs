@@ -289,10 +289,7 @@ fn nodes(topology: &Topology, reply: &Mad, found: &mut BTreeSet<Difference>) {
         let info = record.node_info();
         let guid = Guid(info.node_guid());
         known.insert(guid);
-        let mut twins = topology
-            .nodes()
-            .filter(|n| n.id.guid == guid && n.present)
-            .peekable();
+        let mut twins = topology.twins(guid).filter(|n| n.present).peekable();
         if twins.peek().is_none() {
             found.insert(Difference::NodeUnseen {
                 node: NodeId::new(guid.0),

@@ -305,6 +305,15 @@ impl Topology {
         self.nodes.values()
     }
 
+    /// The nodes that have this GUID: more than one only where adapters were badly flashed.
+    pub fn twins(&self, guid: Guid) -> impl Iterator<Item = &Node> {
+        let all = NodeId { guid, twin: 0 }..=NodeId {
+            guid,
+            twin: u8::MAX,
+        };
+        self.nodes.range(all).map(|(_, node)| node)
+    }
+
     /// One node.
     pub fn node(&self, id: NodeId) -> Option<&Node> {
         self.nodes.get(&id)

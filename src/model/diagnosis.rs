@@ -3,7 +3,7 @@
 //! What a counter means decides whom it blames (specification 16.1.3.5):
 //!
 //! - A receiver counts what arrives damaged: SymbolErrorCounter, LinkErrorRecoveryCounter,
-//!   LocalLinkIntegrityErrors, PortRcvErrors. So the damage was done on the way to it: by the
+//!   LocalLinkIntegrityErrors, PortRcvErrors, PortFECUncorrectableBlockCtr. So the damage was done on the way to it: by the
 //!   other end's transmitter or by the cable, and by the receiver itself only then. If both
 //!   ends count as much, what they have in common is the cable.
 //! - PortRcvRemotePhysicalErrors counts packets that arrived already marked as bad by an
@@ -65,6 +65,8 @@ pub struct End {
     pub kind: NodeKind,
     /// Counted in this session, by [`Counter`].
     pub counts: [u64; COUNTERS],
+    /// Blocks that forward error correction could not repair.
+    pub uncorrectable: u64,
     /// Share of time in which it waits to send, 0-1.
     pub wait: Option<f64>,
     /// Share of the link's rate that it sends, 0-1.
@@ -89,7 +91,9 @@ impl End {
             Counter::RcvErrors,
         ]
         .into_iter()
-        .fold(0, |sum, c| sum.saturating_add(self.count(c)))
+        .fold(self.uncorrectable, |sum, c| {
+            sum.saturating_add(self.count(c))
+        })
     }
 
     /// The counts of these, as "3 SymbolErrorCounter, 1 PortRcvErrors".
@@ -103,12 +107,17 @@ impl End {
     }
 
     fn physical_words(&self) -> String {
-        let list = self.list(&[
+        let mut list = self.list(&[
             Counter::SymbolError,
             Counter::LinkErrorRecovery,
             Counter::LocalLinkIntegrity,
             Counter::RcvErrors,
         ]);
+        if self.uncorrectable > 0 {
+            let comma = if list.is_empty() { "" } else { ", " };
+            let name = Watched::FecUncorrectable.name();
+            list += &format!("{comma}{} {name}", self.uncorrectable);
+        }
         if list.is_empty() {
             format!("{} counts none", self.name)
         } else {
@@ -388,6 +397,14 @@ impl Model {
                     };
                 }
             }
+        }
+        if let Some(fec) = seen.own.and_then(|p| p.fec.as_deref()) {
+            let (value, since, _) = fec.uncorrectable();
+            end.uncorrectable = if self.alerts.limits.whole_values {
+                value
+            } else {
+                since
+            };
         }
         end.wait = self.waits(key, now);
         let limit = self.interval().saturating_mul(2);

@@ -68,12 +68,7 @@ impl Model {
             let Ok(guid) = text.parse::<Guid>() else {
                 return Ok(None);
             };
-            let twins: Vec<NodeId> = self
-                .topology
-                .nodes()
-                .map(|n| n.id)
-                .filter(|id| id.guid == guid)
-                .collect();
+            let twins: Vec<NodeId> = self.topology.twins(guid).map(|n| n.id).collect();
             return match twins.as_slice() {
                 [] => Ok(self.port_guids.get(&guid.0).map(|key| Place {
                     port: Some(key.port),

@@ -409,6 +409,16 @@ impl Model {
         pending: &Pending,
         act: impl FnOnce(&mut Destination),
     ) {
+        let revision = self.revision + 1;
+        match slot {
+            Slot::Unexplored(Some(via)) => self.touch(via.node),
+            Slot::Node(i) => {
+                if let Some(node) = self.nodes.get_mut(i as usize) {
+                    node.changed = revision;
+                }
+            }
+            _ => {}
+        }
         match slot {
             Slot::Unexplored(via) => {
                 let name = || pending.who.as_deref().unwrap_or_default().to_owned();
@@ -603,6 +613,7 @@ impl Model {
 
     fn back_off(&mut self, at: Stamp, b: &BackOff) -> bool {
         let slot = self.slot_of(b.node);
+        self.touch(b.node);
         let Some(node) = self.nodes.get_mut(slot as usize) else {
             return false;
         };

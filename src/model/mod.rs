@@ -33,6 +33,7 @@ mod sa;
 mod sms;
 mod state;
 mod subnet;
+mod totals;
 pub mod view;
 mod views;
 
@@ -44,6 +45,7 @@ pub use ber::Ber;
 pub use counters::Counter;
 pub use find::Place;
 pub use num::Num;
+pub use totals::Part;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -92,6 +94,8 @@ pub struct Model {
     next_seq: Option<u64>,
     join: Join,
     revision: u64,
+    /// The revision at which ports, names or the nodes themselves were others last.
+    layout: u64,
     /// Histories and latencies are not kept.
     lean: bool,
 
@@ -155,6 +159,30 @@ impl Model {
     /// Grows whenever something changed that a view could show.
     pub fn revision(&self) -> u64 {
         self.revision
+    }
+
+    /// Grows whenever there are other ports, or nodes are called otherwise.
+    pub fn layout(&self) -> u64 {
+        self.layout
+    }
+
+    /// The revision at which something about this node's ports changed last, as far as a row
+    /// shows it. Ages and staleness change without.
+    pub fn changed(&self, node: NodeId) -> u64 {
+        self.data(node).map_or(0, |n| n.changed)
+    }
+
+    /// Something that a row of this node's ports shows changes in this event.
+    fn touch(&mut self, node: NodeId) {
+        let revision = self.revision + 1;
+        if let Some(data) = self.data_mut(node) {
+            data.changed = revision;
+        }
+    }
+
+    /// There are other ports, or names, from this event on.
+    fn lay_out(&mut self) {
+        self.layout = self.revision + 1;
     }
 
     /// Time of the newest event.

@@ -33,6 +33,7 @@ impl Model {
         let Some(&slot) = self.index.get(&key.node) else {
             return;
         };
+        self.touch(key.node);
         let status = mad.status();
         let view = mad.view();
         let attribute = pending.request.attribute;

@@ -49,6 +49,8 @@ pub(super) struct NodeData {
     /// The sum of its ports' error counters, and since when it is the same.
     pub sum: Option<(ErrorCounts, Stamp)>,
     pub dest: Destination,
+    /// The model's revision when a row of its ports changed last.
+    pub changed: u64,
 }
 
 impl NodeData {

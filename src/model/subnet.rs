@@ -18,6 +18,25 @@ use crate::port::Stamp;
 const DOWN: u8 = 1;
 const ACTIVE: u8 = 4;
 
+/// The nodes whose rows a change is seen in.
+fn nodes_of(change: &Change) -> [Option<NodeId>; 2] {
+    match *change {
+        Change::NodeAppeared(id)
+        | Change::NodeReturned(id)
+        | Change::NodeMissing(id)
+        | Change::NodeForgotten(id)
+        | Change::Described(id)
+        | Change::Guarded(id, _) => [Some(id), None],
+        Change::Replaced { expected, found } => [Some(expected), Some(found)],
+        Change::PortState { port, .. } | Change::LinkRate { port } | Change::Lid { port, .. } => {
+            [Some(port.node), None]
+        }
+        Change::Duplicate { first, second } => [Some(first), Some(second)],
+        Change::Doubt(_) | Change::Elsewhere(_) => [None, None],
+        Change::LinkFound(a, b) | Change::LinkLost(a, b) => [Some(a.node), Some(b.node)],
+    }
+}
+
 impl Model {
     /// The index of a node's data; made if there is none.
     pub(super) fn slot_of(&mut self, id: NodeId) -> u32 {
@@ -38,6 +57,7 @@ impl Model {
             };
         }
         self.index.insert(id, slot);
+        self.lay_out();
         self.rename(id);
         slot
     }
@@ -56,6 +76,9 @@ impl Model {
     }
 
     fn take_names(&mut self, renamed: super::names::Renamed) {
+        if !renamed.is_empty() {
+            self.lay_out();
+        }
         for (id, name) in renamed {
             if let Some(data) = self.data_mut(id) {
                 data.name = name;
@@ -124,6 +147,7 @@ impl Model {
             && data.ports.len() != ports
         {
             data.ports.resize_with(ports, PortData::default);
+            self.lay_out();
         }
         if request.class == MgmtClass::SubnAdm.code() {
             // What the SA tells of a node that is not asked: of one port, or of its first.
@@ -222,6 +246,7 @@ impl Model {
     }
 
     fn refresh_port(&mut self, key: PortKey) {
+        self.touch(key.node);
         let Some(node) = self.topology.node(key.node) else {
             return;
         };
@@ -253,6 +278,9 @@ impl Model {
             self.tables.note(at, changes);
         }
         for change in &changes.list {
+            for node in nodes_of(change).into_iter().flatten() {
+                self.touch(node);
+            }
             match *change {
                 Change::NodeAppeared(id) => {
                     self.slot_of(id);

@@ -11,6 +11,7 @@ use crate::port::{AgentReport, LocalPort, Stamp};
 use super::{Ber, Num};
 use crate::mad::FecMode;
 
+pub use super::alerts::AlertCounts;
 pub use super::diagnosis::Finding;
 pub use super::routes::LABEL as PATH_LABEL;
 pub use super::routes::{Destination, HopView, PathView, RouteRow, RoutesView, UsesView};
@@ -50,6 +51,8 @@ pub struct HeaderView<'m> {
     pub gmp_rate: (Num<f64>, u32),
     /// The recording of this session stopped before its end: why.
     pub unrecorded: Option<&'m str>,
+    /// Open alerts.
+    pub alerts: AlertCounts,
     /// Events lost on the way here.
     pub dropped: u64,
     /// Bytes that came in and were no MAD.

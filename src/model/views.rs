@@ -8,11 +8,11 @@ use super::perf::tick_seconds;
 use super::state::{Destination, NodeData, PortData, Slot, Sweep};
 use super::view::{
     DestinationRow, FailureView, Flags, HeaderView, InFlightRow, PeerView, PortRow, SmView,
-    SweepView, TotalsView, TrafficRow,
+    SweepView, TrafficRow,
 };
 use super::{Baseline, Model, Num};
 use crate::event::SweepKind;
-use crate::fabric::{Node, NodeKind, Port, PortKey};
+use crate::fabric::{Node, Port, PortKey};
 use crate::mad::{MgmtClass, PhysState, PortState, names};
 use crate::port::{Source, Stamp};
 
@@ -37,11 +37,18 @@ fn source_words(source: &Source) -> String {
 
 /// A port with all that is known of it.
 pub(super) struct Seen<'m> {
-    pub key: PortKey,
-    pub node: &'m Node,
-    pub port: &'m Port,
-    pub data: &'m NodeData,
-    pub own: Option<&'m PortData>,
+    pub(super) key: PortKey,
+    pub(super) node: &'m Node,
+    pub(super) port: &'m Port,
+    pub(super) data: &'m NodeData,
+    pub(super) own: Option<&'m PortData>,
+}
+
+impl Seen<'_> {
+    /// It has traffic: a link, or it is a switch's own port.
+    fn has_traffic(&self) -> bool {
+        self.port.is_up() && (self.port.peer.is_some() || self.key.port == 0)
+    }
 }
 
 impl Model {
@@ -91,6 +98,7 @@ impl Model {
             smp_rate: (self.beat.smp_rate, self.settings.smp.rate),
             gmp_rate: (self.beat.gmp_rate, self.settings.gmp.rate),
             unrecorded: self.unrecorded.as_deref(),
+            alerts: self.alert_counts(),
             dropped: self.dropped,
             malformed: self.malformed,
             refused: self.agents.iter().filter(|a| a.refused.is_some()).collect(),
@@ -149,20 +157,24 @@ impl Model {
     /// Every port that a row is about: external ports of every node, and a switch's port 0 if it
     /// is enhanced and so has counters. In order of GUID and port.
     fn seen(&self) -> impl Iterator<Item = Seen<'_>> {
-        self.topology.nodes().flat_map(move |node| {
-            let data = self.data(node.id);
-            let first = if node.has_enhanced_port0() { 0 } else { 1 };
-            let end = node.ports.len();
-            (first..end).filter_map(move |number| {
-                let data = data?;
-                let number = u8::try_from(number).ok()?;
-                Some(Seen {
-                    key: node.id.port(number),
-                    node,
-                    port: node.port(number)?,
-                    data,
-                    own: data.port(number),
-                })
+        self.topology
+            .nodes()
+            .flat_map(move |node| self.seen_of(node))
+    }
+
+    /// The same of one node.
+    pub(super) fn seen_of<'m>(&'m self, node: &'m Node) -> impl Iterator<Item = Seen<'m>> {
+        let data = self.data(node.id);
+        let first = if node.has_enhanced_port0() { 0 } else { 1 };
+        (first..node.ports.len()).filter_map(move |number| {
+            let data = data?;
+            let number = u8::try_from(number).ok()?;
+            Some(Seen {
+                key: node.id.port(number),
+                node,
+                port: node.port(number)?,
+                data,
+                own: data.port(number),
             })
         })
     }
@@ -192,7 +204,34 @@ impl Model {
 
     /// One row of [`Model::ports`].
     pub fn port(&self, key: PortKey, now: Stamp) -> Option<PortRow<'_>> {
-        Some(self.port_row(&self.look(key)?, None, now))
+        self.port_since(key, None, now)
+    }
+
+    /// One row of [`Model::ports_since`].
+    pub fn port_since(
+        &self,
+        key: PortKey,
+        from: Option<&Baseline>,
+        now: Stamp,
+    ) -> Option<PortRow<'_>> {
+        Some(self.port_row(&self.look(key)?, from, now))
+    }
+
+    /// One row of [`Model::traffic`], with its history or without; `None` for a port without a
+    /// link.
+    pub fn traffic_of(&self, key: PortKey, history: bool, now: Stamp) -> Option<TrafficRow<'_>> {
+        let seen = self.look(key).filter(Seen::has_traffic)?;
+        Some(self.traffic_row(&seen, history, now))
+    }
+
+    /// Which ports [`Model::ports`] has rows for, in their order.
+    pub fn port_list(&self) -> Vec<PortKey> {
+        self.seen().map(|s| s.key).collect()
+    }
+
+    /// How many there are, at most.
+    pub fn port_count(&self) -> usize {
+        self.topology.nodes().map(|n| n.ports.len()).sum()
     }
 
     fn flags(&self, s: &Seen<'_>, mark: Option<&Mark>) -> Flags {
@@ -280,12 +319,12 @@ impl Model {
     /// Ports with a link, in order of GUID and port number.
     pub fn traffic(&self, now: Stamp) -> Vec<TrafficRow<'_>> {
         self.seen()
-            .filter(|s| s.port.is_up() && (s.port.peer.is_some() || s.key.port == 0))
-            .map(|s| self.traffic_row(&s, now))
+            .filter(Seen::has_traffic)
+            .map(|s| self.traffic_row(&s, true, now))
             .collect()
     }
 
-    fn traffic_row<'m>(&'m self, s: &Seen<'m>, now: Stamp) -> TrafficRow<'m> {
+    fn traffic_row<'m>(&'m self, s: &Seen<'m>, history: bool, now: Stamp) -> TrafficRow<'m> {
         let limit = self.interval().saturating_mul(2);
         let counters = s.own.and_then(|p| p.counters.as_deref());
         let rate = |c| counters.map_or(Num::Unknown, |n| n.rate(c, now, limit));
@@ -312,62 +351,11 @@ impl Model {
             history: s
                 .own
                 .and_then(|p| p.history.as_ref())
+                .filter(|_| history)
                 .map_or_else(Vec::new, |h| h.utilisation(now)),
             age,
             stale: age.is_some_and(|a| a > limit),
         }
-    }
-
-    /// Totals of the fabric: what adapters send and receive.
-    pub fn totals(&self, now: Stamp) -> TotalsView {
-        let limit = self.interval().saturating_mul(2);
-        let mut totals = TotalsView::default();
-        let mut sums = [0.0; 4];
-        let mut busiest = 0.0;
-        for s in self
-            .seen()
-            .filter(|s| s.port.is_up() && s.port.peer.is_some())
-        {
-            let counters = s.own.and_then(|p| p.counters.as_deref());
-            let rate = |c| counters.and_then(|n| n.rate(c, now, limit).current());
-            let capacity = s.own.map_or(0.0, |p| p.capacity_bps);
-            if let Some(words) = rate(Counter::XmitData).filter(|_| capacity > 0.0) {
-                let share = words * 32.0 / capacity;
-                if totals.busiest_port.is_none() || share > busiest {
-                    busiest = share;
-                    totals.busiest_port = Some(s.key);
-                    totals.busiest = Num::Is(share);
-                }
-            }
-            if self.topology.shown_kind(s.node) != NodeKind::Ca {
-                continue;
-            }
-            totals.counted.1 += 1;
-            let rates = [
-                rate(Counter::XmitData),
-                rate(Counter::RcvData),
-                rate(Counter::XmitPkts),
-                rate(Counter::RcvPkts),
-            ];
-            if rates.iter().any(Option::is_some) {
-                totals.counted.0 += 1;
-            }
-            for (sum, rate) in sums.iter_mut().zip(rates) {
-                *sum += rate.unwrap_or(0.0);
-            }
-        }
-        let (counted, all) = totals.counted;
-        let total = |sum: f64| match counted {
-            0 => Num::Unknown,
-            n if n < all => Num::AtLeast(sum),
-            _ => Num::Is(sum),
-        };
-        let [tx, rx, tx_pkts, rx_pkts] = sums;
-        totals.injected_bps = total(tx * 32.0);
-        totals.delivered_bps = total(rx * 32.0);
-        totals.injected_pps = total(tx_pkts);
-        totals.delivered_pps = total(rx_pkts);
-        totals
     }
 
     /// Requests in flight, oldest first.
@@ -448,7 +436,7 @@ impl Model {
         let seen = self.look(key)?;
         Some((
             self.port_row(&seen, from, now),
-            self.traffic_row(&seen, now),
+            self.traffic_row(&seen, true, now),
         ))
     }
 }

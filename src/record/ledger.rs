@@ -397,9 +397,13 @@ impl Ledger {
     }
 }
 
-/// The bytes up to the last one that is not zero, and at least the common header.
+/// The bytes up to the last one that is not zero, and at least the common header. A message of
+/// several segments is kept as it is: its length is part of what it says.
 fn shorten(mad: &Mad) -> Box<[u8]> {
     let bytes = mad.bytes();
+    if bytes.len() > crate::mad::MAD_LEN {
+        return bytes.into();
+    }
     let end = bytes.iter().rposition(|b| *b != 0).map_or(0, |at| at + 1);
     let end = end.max(24).min(bytes.len());
     bytes.get(..end).unwrap_or(bytes).into()

@@ -10,7 +10,8 @@ use super::file::{self, Existing, OpenError};
 /// How large a recording may grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of a file, give or take a second's worth.
+    /// Bytes of a file, give or take a second's worth; but at least twice what a file begins
+    /// with so as to replay alone.
     pub max_size: Option<u64>,
     /// What to do then: begin another file and keep so many of them, or (`None`) stop. Files are
     /// numbered: `fabric-0001.pcapng` and so on, and each replays alone.

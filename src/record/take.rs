@@ -183,7 +183,10 @@ impl Take {
         } else {
             self.pending.len()
         };
+        // A file that cannot hold much more than what each one begins with still holds as much
+        // again: else every batch would begin another.
         limit.is_some_and(|limit| self.sink.len() + waits as u64 >= limit)
+            && self.keyframes.bytes >= self.keyframes.last_size
     }
 
     fn next_file(&mut self) -> Result<(), Stop> {

@@ -109,6 +109,8 @@ struct Shared {
     events: AtomicU64,
     mads: AtomicU64,
     dropped: AtomicU64,
+    /// Grows whenever something came along.
+    done: AtomicU64,
     trimmed: u64,
     stopped: AtomicBool,
     full: AtomicBool,
@@ -152,11 +154,17 @@ impl Handle {
         self.progress()
     }
 
-    /// Waits until everything is written, but for no longer than `patience` until the senders
-    /// are gone, and a second for what came by then: an engine may hang, and so may a disk.
+    /// Waits until everything is written, but no longer than `patience` while nothing happens:
+    /// an engine that sends no more may hang, and so may a disk.
     pub fn finish_within(mut self, patience: Duration) -> Progress {
         let mut until = Instant::now() + patience;
+        let mut done = 0;
         while self.thread.as_ref().is_some_and(|t| !t.is_finished()) {
+            let now_done = self.shared.done.load(Ordering::Relaxed);
+            if now_done != done {
+                done = now_done;
+                until = until.max(Instant::now() + patience.max(LAST));
+            }
             if Instant::now() >= until {
                 if self.stop.take().is_none() {
                     let why = "the disk does not answer: the recording's end may be missing";
@@ -381,6 +389,7 @@ impl Stream {
     }
 
     fn batch(&mut self, events: &[Event]) {
+        self.shared.done.fetch_add(1, Ordering::Relaxed);
         let Some((first, last)) = events.first().zip(events.last()) else {
             return;
         };

@@ -22,6 +22,7 @@
 //!
 //! This room must never hold state of its own, and never print: it returns text.
 
+mod alerts;
 mod json;
 mod routing;
 mod sa;
@@ -30,6 +31,7 @@ mod table;
 mod text;
 mod topology;
 
+pub use alerts::{alerts, any_grave};
 pub use routing::{path, routes, uses};
 pub use sa::{sa, sms};
 pub use sweeps::sweeps;

@@ -201,7 +201,7 @@ fn record_json(table: SaTable, record: &[u8]) -> serde_json::Value {
     for field in Fields::new(table.fields(), record) {
         let value = match field.value() {
             Value::Hidden => serde_json::Value::Null,
-            value => serde_json::to_value(&value).unwrap_or_default(),
+            value => serde_json::to_value(value).unwrap_or_default(),
         };
         map.insert(field.name().into_owned(), value);
     }

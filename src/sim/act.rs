@@ -100,6 +100,7 @@ impl World {
             Action::SmFailover => self.fail_over(),
             Action::SmRestart => self.restart_sm(),
             Action::SmHang => self.hang_sm(true),
+            Action::SmUsurp => self.usurp(),
             Action::SmResume => self.hang_sm(false),
             Action::SetLid { port, lid } => self.set_lid(port, lid),
             Action::Describe { node, description } => {

@@ -69,6 +69,9 @@ pub struct SimOptions {
     pub limited_pkey: bool,
     /// Another process has taken the SA's Report method.
     pub reports_taken: bool,
+    /// Records that the SA shows only to those who know its SM_Key, by attribute ID: others are
+    /// denied. opensm does so with P_KeyTableRecord.
+    pub sa_trusts: Vec<u16>,
     /// What becomes of undeliverable MADs.
     pub undeliverable: Undeliverable,
     /// Faults.
@@ -91,6 +94,7 @@ impl Default for SimOptions {
             sweep: Duration::from_millis(50),
             limited_pkey: false,
             reports_taken: false,
+            sa_trusts: Vec::new(),
             undeliverable: Undeliverable::Silent,
             faults: Faults::Default,
         }

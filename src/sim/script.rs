@@ -152,6 +152,9 @@ pub enum Action {
     SmHang,
     /// The hung SM goes on.
     SmResume,
+    /// The standby SM with the highest priority says that it is master, too; the real one
+    /// stays.
+    SmUsurp,
     /// A port gets another LID, routes follow.
     SetLid {
         /// Which port (0 for a switch).

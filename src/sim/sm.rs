@@ -554,6 +554,19 @@ impl World {
         self.plan_sweep();
     }
 
+    /// A standby takes itself for the master, as after a partition that healed.
+    pub fn usurp(&mut self) {
+        let standby = self
+            .sm
+            .instances
+            .iter_mut()
+            .filter(|i| i.state == SmState::Standby)
+            .max_by_key(|i| i.priority);
+        if let Some(instance) = standby {
+            instance.state = SmState::Master;
+        }
+    }
+
     /// The master stops, or goes on.
     pub fn hang_sm(&mut self, hang: bool) {
         let now = self.now;

@@ -17,8 +17,9 @@ use self::pages::About;
 use super::facts::Facts;
 use super::filter::Filter;
 use super::keys::{self, Cmd, Kind, Scope};
+use super::panes::alerts::{self, Acknowledged};
 use super::panes::{Pane, log};
-use super::table::{Move, RowKey, TableState};
+use super::table::{LARGE, Move, RowKey, TableState};
 use super::text::Clock;
 use super::theme::Look;
 use super::told::Told;
@@ -70,6 +71,8 @@ pub struct App<F> {
     pub clock: Clock,
     /// What is said of the session beside its events.
     pub told: Told,
+    /// Above so many ports their tables make no row without need.
+    pub large_above: usize,
     /// There is a shell to go back to.
     pub can_suspend: bool,
     kind: Kind,
@@ -88,6 +91,8 @@ pub struct App<F> {
     frozen: Option<Frozen<F>>,
     /// From when on errors are counted, if not from the session's beginning.
     baseline: Option<Baseline>,
+    /// Alerts that the operator knows of.
+    acknowledged: Acknowledged,
     message: Option<String>,
     /// Lines of the page over the pane, and lines in sight, at the last frame.
     page: (usize, usize),
@@ -106,6 +111,7 @@ impl<F: Facts> App<F> {
             look,
             clock,
             told: Told::Live,
+            large_above: LARGE,
             can_suspend: true,
             kind,
             pane: Pane::Ports,
@@ -119,6 +125,7 @@ impl<F: Facts> App<F> {
             log: TableState::default(),
             frozen: None,
             baseline: None,
+            acknowledged: Acknowledged::new(),
             message: None,
             page: (0, 0),
             selected_line: None,
@@ -232,6 +239,7 @@ impl<F: Facts> App<F> {
             Cmd::Log => self.toggle(Over::Log),
             Cmd::Help => self.toggle(Over::Help { top: 0 }),
             Cmd::Copy => return Some(Act::Copy),
+            Cmd::Acknowledge => self.acknowledge(live),
             Cmd::Zero => return self.zero(live, now),
             Cmd::Unzero => {
                 let had_one = self.baseline.take().is_some();
@@ -310,6 +318,30 @@ impl<F: Facts> App<F> {
         (self.kind == Kind::Live).then_some(Act::Send(Command::Act(text)))
     }
 
+    /// The selected alert is known from now on, or is not any more.
+    fn acknowledge(&mut self, live: &F) {
+        let facts = self.frozen.as_ref().map_or(live, |f| &f.facts);
+        let selected = match self.current() {
+            Some(key @ RowKey::Alert(..)) => facts
+                .alerts()
+                .iter()
+                .find(|a| alerts::key(a) == *key)
+                .map(|a| (alerts::mark(a), a.cleared.is_some())),
+            _ => None,
+        };
+        match selected {
+            None => self.say("Select an alert in the Alerts pane (4)."),
+            Some((_, true)) => self.say("This alert is cleared already."),
+            Some((mark, false)) => {
+                if !self.acknowledged.remove(&mark) {
+                    self.acknowledged.insert(mark);
+                }
+                // Known ones stand below the others.
+                self.renewals += 1;
+            }
+        }
+    }
+
     fn toggle(&mut self, over: Over) {
         let same = |a: &Over, b: &Over| std::mem::discriminant(a) == std::mem::discriminant(b);
         if self.over.last().is_some_and(|top| same(top, &over)) {
@@ -369,6 +401,16 @@ impl<F: Facts> App<F> {
                 .find(|l| log::key_of(l) == *line)
                 .and_then(|l| l.about)
                 .filter(|k| facts.detail(*k, None, now).is_some()),
+            Some(alert @ RowKey::Alert(..)) => {
+                let rows = facts.alerts();
+                let about = rows.iter().find(|a| alerts::key(a) == *alert);
+                about.and_then(|a| a.about).and_then(|key| {
+                    // Port 0 stands for the node: then its first port.
+                    (key.port..=if key.port == 0 { u8::MAX } else { key.port })
+                        .map(|p| key.node.port(p))
+                        .find(|k| facts.detail(*k, None, now).is_some())
+                })
+            }
             Some(RowKey::Named(_)) | None => None,
         };
         match key {

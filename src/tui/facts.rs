@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use crate::fabric::{NodeId, NodeKind, PortKey};
 use crate::model::view::{
-    DestinationRow, HeaderView, InFlightRow, LogLine, PathView, PortDetail, PortRow, SaDifference,
-    SaTableView, SmRow, TotalsView, TrafficRow, UsesView,
+    AlertRow, DestinationRow, HeaderView, InFlightRow, LogLine, PathView, PortDetail, PortRow,
+    SaDifference, SaTableView, SmRow, TotalsView, TrafficRow, UsesView,
 };
-use crate::model::{Baseline, Model};
+use crate::model::{Baseline, Model, Part};
 use crate::port::Stamp;
 
 /// A source of views. Cloned to hold a view still while the original goes on.
@@ -23,6 +23,20 @@ pub trait Facts: Clone {
     fn header(&self, now: Stamp) -> HeaderView<'_>;
     /// Every port, errors counted from a baseline on if there is one.
     fn ports(&self, from: Option<&Baseline>, now: Stamp) -> Vec<PortRow<'_>>;
+    /// How many ports there are, about.
+    fn port_count(&self) -> usize;
+    /// Which ports have rows, in order of GUID and port.
+    fn port_list(&self) -> Vec<PortKey>;
+    /// Grows whenever that list, or a name, is another one.
+    fn layout(&self) -> u64;
+    /// Grows whenever a row of this node's ports could show something else, but for its age.
+    fn changed(&self, node: NodeId) -> u64;
+    /// One row of [`Facts::ports`].
+    fn port(&self, key: PortKey, from: Option<&Baseline>, now: Stamp) -> Option<PortRow<'_>>;
+    /// One row of [`Facts::traffic`], with its history or without.
+    fn traffic_of(&self, key: PortKey, history: bool, now: Stamp) -> Option<TrafficRow<'_>>;
+    /// One node's part of [`Facts::totals`].
+    fn totals_of(&self, node: NodeId, now: Stamp) -> Part;
     /// Every port with a link.
     fn traffic(&self, now: Stamp) -> Vec<TrafficRow<'_>>;
     /// Sums over the fabric.
@@ -31,6 +45,10 @@ pub trait Facts: Clone {
     fn in_flight(&self, now: Stamp) -> Vec<InFlightRow<'_>>;
     /// Who answers how well.
     fn destinations(&self, now: Stamp) -> Vec<DestinationRow<'_>>;
+    /// Every alert, the open ones first.
+    fn alerts(&self) -> Vec<AlertRow<'_>>;
+    /// Whom an alert's counters blame.
+    fn suspicion(&self, alert: &AlertRow<'_>) -> Option<String>;
     /// The event log, oldest first.
     fn log(&self) -> impl Iterator<Item = &LogLine>;
     /// The line of the log that was added or counted up last.
@@ -90,6 +108,27 @@ impl Facts for Model {
     fn ports(&self, from: Option<&Baseline>, now: Stamp) -> Vec<PortRow<'_>> {
         Model::ports_since(self, from, now)
     }
+    fn port_count(&self) -> usize {
+        Model::port_count(self)
+    }
+    fn port_list(&self) -> Vec<PortKey> {
+        Model::port_list(self)
+    }
+    fn layout(&self) -> u64 {
+        Model::layout(self)
+    }
+    fn changed(&self, node: NodeId) -> u64 {
+        Model::changed(self, node)
+    }
+    fn port(&self, key: PortKey, from: Option<&Baseline>, now: Stamp) -> Option<PortRow<'_>> {
+        Model::port_since(self, key, from, now)
+    }
+    fn traffic_of(&self, key: PortKey, history: bool, now: Stamp) -> Option<TrafficRow<'_>> {
+        Model::traffic_of(self, key, history, now)
+    }
+    fn totals_of(&self, node: NodeId, now: Stamp) -> Part {
+        Model::totals_of(self, node, now)
+    }
     fn traffic(&self, now: Stamp) -> Vec<TrafficRow<'_>> {
         Model::traffic(self, now)
     }
@@ -101,6 +140,12 @@ impl Facts for Model {
     }
     fn destinations(&self, now: Stamp) -> Vec<DestinationRow<'_>> {
         Model::destinations(self, now)
+    }
+    fn alerts(&self) -> Vec<AlertRow<'_>> {
+        Model::alerts(self)
+    }
+    fn suspicion(&self, alert: &AlertRow<'_>) -> Option<String> {
+        Model::suspicion(self, alert)
     }
     fn log(&self) -> impl Iterator<Item = &LogLine> {
         Model::log(self).iter()

@@ -14,6 +14,8 @@ pub enum Cmd {
     Traffic,
     /// Show the Timeouts pane.
     Timeouts,
+    /// Show the Alerts pane.
+    Alerts,
     /// Show the next pane.
     NextPane,
     /// Show the previous pane.
@@ -54,6 +56,8 @@ pub enum Cmd {
     Zero,
     /// Count errors from the session's beginning again.
     Unzero,
+    /// The selected alert is known, or is not.
+    Acknowledge,
     /// Read all counters now.
     ReadCounters,
     /// Discover the subnet again.
@@ -234,6 +238,8 @@ bindings! {
         "traffic": "pane Traffic: rates of every link against what it can carry";
     Timeouts "3" [ch('3')] EVERYWHERE, ALWAYS, None,
         "timeouts": "pane Timeouts: requests in flight, and who answers how well";
+    Alerts "4" [ch('4')] EVERYWHERE, ALWAYS, None,
+        "alerts": "pane Alerts: what is above its threshold, missing, or not as it should be";
     NextPane "Tab" [key(KeyCode::Tab)] PANE, ALWAYS, Some(4),
         "next pane": "show the next pane";
     PreviousPane "Shift-Tab" [key(KeyCode::BackTab)] PANE, ALWAYS, None,
@@ -292,6 +298,10 @@ bindings! {
         "zero": "count errors from now on, on this screen only: no counter of the fabric is changed";
     Unzero "Z" [ch('Z')] PANE | DETAIL, ALWAYS, None,
         "unzero": "count errors from the beginning of the session again";
+    Acknowledge "a" [ch('a')] PANE, NOW, None,
+        "acknowledge": "in Alerts: you know of the selected alert, or take that back; on this screen only";
+    Acknowledge "x" [ch('x')] PANE, REPLAY, None,
+        "acknowledge": "in Alerts: you know of the selected alert, or take that back; on this screen only";
     ReadCounters "c" [ch('c')] EVERYWHERE, LIVE, None,
         "counters": "read all counters now, within the budget";
     Rediscover "D" [ch('D')] EVERYWHERE, LIVE, None,

@@ -5,6 +5,7 @@
 //! filter or the sorting changed, and starts from the last one, which is nearly right.
 
 mod cell;
+mod large;
 mod order;
 mod place;
 
@@ -16,6 +17,7 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 
 pub use self::cell::Cell;
+pub use self::large::{LARGE, Rank, Source};
 pub use self::order::{by_f64, natural};
 use self::place::place;
 use super::text::{put, width};
@@ -31,6 +33,8 @@ pub enum RowKey {
     Node(NodeId),
     /// Something that has but a name.
     Named(String),
+    /// An alert: its number, and when it opened.
+    Alert(u64, u64),
     /// A line of the log: its first time and its number among those.
     Line(u64, u32),
 }
@@ -83,6 +87,7 @@ pub struct TableState {
     shown: Vec<u32>,
     wants: Vec<u16>,
     cache: Option<CacheKey>,
+    large: Option<large::Large>,
     line: Option<Rect>,
 }
 
@@ -132,7 +137,8 @@ impl TableState {
 
     /// Rows that pass the filter, and all rows, at the last frame.
     pub fn counts(&self) -> (usize, usize) {
-        (self.shown.len(), self.keys.len())
+        let all = self.large_rows().unwrap_or(self.keys.len());
+        (self.shown.len(), all)
     }
 
     /// Moves the selection, by what the last frame showed.
@@ -210,10 +216,16 @@ impl TableState {
             sort: self.sort,
             reverse: self.reverse,
         };
-        if self.cache.as_ref() != Some(&now) || rows.len() != self.keys.len() {
+        let was_large = self.large.take().is_some();
+        if was_large || self.cache.as_ref() != Some(&now) || rows.len() != self.keys.len() {
             self.reorder(rows, columns, &key, &keep, look);
             self.cache = Some(now);
         }
+        self.follow();
+    }
+
+    /// Finds the selected row again.
+    fn follow(&mut self) {
         let found = self.selected.as_ref().and_then(|sel| {
             // Where it was, as a rule.
             let is = |i: &u32| self.keys.get(*i as usize) == Some(sel);
@@ -286,12 +298,52 @@ impl TableState {
             .collect();
     }
 
+    /// Works out which rows are in sight in `height` lines, the heading among them.
+    fn scroll(&mut self, height: u16) {
+        self.page = usize::from(height.saturating_sub(1));
+        let last_top = self.shown.len().saturating_sub(self.page);
+        self.top = self
+            .top
+            .min(self.at)
+            .max((self.at + 1).saturating_sub(self.page))
+            .min(last_top);
+    }
+
+    /// Draws a large table. [`TableState::update_large`] comes first.
+    pub fn draw_large<R>(
+        &mut self,
+        area: Rect,
+        buf: &mut Buffer,
+        source: &impl Source<R>,
+        columns: &[Column<R>],
+        look: &Look,
+        empty: &str,
+    ) {
+        let height = area.intersection(buf.area).height;
+        let rows = self.in_sight(source, columns, look, height);
+        let row = |i: u32| rows.iter().find(|(at, _)| *at == i).map(|(_, row)| row);
+        self.draw_rows(area, buf, row, columns, look, empty);
+    }
+
     /// Draws heading and rows. [`TableState::update`] comes first.
     pub fn draw<R>(
         &mut self,
         area: Rect,
         buf: &mut Buffer,
         rows: &[R],
+        columns: &[Column<R>],
+        look: &Look,
+        empty: &str,
+    ) {
+        let row = |i: u32| rows.get(i as usize);
+        self.draw_rows(area, buf, row, columns, look, empty);
+    }
+
+    fn draw_rows<'r, R: 'r>(
+        &mut self,
+        area: Rect,
+        buf: &mut Buffer,
+        row: impl Fn(u32) -> Option<&'r R>,
         columns: &[Column<R>],
         look: &Look,
         empty: &str,
@@ -310,13 +362,7 @@ impl TableState {
         let places = place(columns, &self.wants, inner.width);
         buf.set_style(Rect { height: 1, ..area }, look.style(Role::Head));
         self.heading(inner, buf, columns, &places, look);
-        self.page = usize::from(area.height - 1);
-        let last_top = self.shown.len().saturating_sub(self.page);
-        self.top = self
-            .top
-            .min(self.at)
-            .max((self.at + 1).saturating_sub(self.page))
-            .min(last_top);
+        self.scroll(area.height);
         if self.shown.is_empty() && self.page > 0 {
             let style = look.style(Role::Label);
             put(
@@ -331,7 +377,7 @@ impl TableState {
         }
         let lines = self.shown.iter().enumerate().skip(self.top).take(self.page);
         for ((at, &i), y) in lines.zip(area.y + 1..) {
-            let Some(row) = rows.get(i as usize) else {
+            let Some(row) = row(i) else {
                 continue;
             };
             let base = if at == self.at {

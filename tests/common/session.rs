@@ -3,8 +3,9 @@
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
+use fabtop::command::Command;
 use fabtop::engine::{Config, Handle, Sinks, start};
-use fabtop::event::{SharedBatch, SweepKind, What};
+use fabtop::event::{ReadingEnded, SharedBatch, SweepKind, Topic, What};
 use fabtop::fabric::PortKey;
 use fabtop::model::view::{DestinationRow, PortRow};
 use fabtop::model::{Model, Num};
@@ -45,6 +46,38 @@ impl Session {
             batches,
             model: Model::new(),
             ended: Vec::new(),
+        }
+    }
+
+    /// Has something read, and folds events until that is done.
+    pub fn read(&mut self, topic: Topic) -> ReadingEnded {
+        let commander = &self.handle.as_ref().unwrap().commander;
+        assert!(commander.send(Command::Read(topic.clone())));
+        let end = Instant::now() + PATIENCE;
+        loop {
+            assert!(
+                Instant::now() < end,
+                "{topic:?} is not read:\n{}",
+                self.log()
+            );
+            let Ok(batch) = self.batches.recv_timeout(Duration::from_millis(200)) else {
+                continue;
+            };
+            let mut ended = None;
+            for event in &batch.events {
+                if let What::SweepEnded(sweep) = &event.what {
+                    self.ended.push(sweep.kind);
+                }
+                if let What::Reading(r) = &event.what
+                    && r.topic == topic
+                {
+                    ended = r.ended.or(ended);
+                }
+                self.model.apply(event);
+            }
+            if let Some(ended) = ended {
+                return ended;
+            }
         }
     }
 

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "only tests use it")]
 
 use fabtop::event::*;
+use fabtop::fabric::sa::SaTable;
 use fabtop::fabric::thresholds::{Over, Rule, Suppress, Thresholds};
 use fabtop::fabric::{Guid, NodeId, PortKey, Target};
 use fabtop::mad::{Attribute, Mad, Method, MgmtClass, NodeInfo, NodeType, PortCountersExtended};
@@ -343,6 +344,24 @@ pub fn what() -> impl Strategy<Value = What> {
             node,
             text: text.into(),
         }),
+        (
+            prop_oneof![
+                (node(), any::<u8>(), any::<u16>()).prop_map(|(node, port, lid)| Topic::Path {
+                    from: node.port(port),
+                    lid,
+                }),
+                node().prop_map(|switch| Topic::Table { switch }),
+                vec(0usize..SaTable::ALL.len(), 0..4).prop_map(|some| Topic::Sa {
+                    tables: some.into_iter().map(|i| SaTable::ALL[i]).collect(),
+                }),
+                Just(Topic::Sms),
+            ],
+            option::of((any::<u32>(), any::<u32>())),
+        )
+            .prop_map(|(topic, ended)| What::Reading(Box::new(Reading {
+                topic,
+                ended: ended.map(|(answered, failed)| ReadingEnded { answered, failed }),
+            }))),
         text().prop_map(|t| What::Closed { why: t.into() }),
     ];
     prop_oneof![3 => sent, 3 => received, 1 => known, 4 => rest]

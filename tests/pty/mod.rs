@@ -194,6 +194,12 @@ impl Console {
         self.writer.flush().unwrap();
     }
 
+    /// What the screen shows now.
+    #[allow(dead_code)] // as above
+    pub fn screen(&self) -> String {
+        self.seen.0.lock().unwrap().parser.screen().contents()
+    }
+
     pub fn resize(&mut self, cols: u16, rows: u16) {
         // A terminal emulator cannot have no cell at all; the console's own is told the truth.
         let (lock, _) = &*self.seen;

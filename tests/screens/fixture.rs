@@ -6,11 +6,11 @@ use fabtop::event::{Severity, SweepKind};
 use fabtop::fabric::{LinkSpeed, LinkWidth, NodeId, NodeKind, PortKey};
 use fabtop::mad::FecMode;
 use fabtop::model::view::{
-    CounterView, DestinationRow, DetailGroup, DetailRow, EndDetail, FailureKind, FailureView,
-    FecView, Flags, HeaderView, InFlightRow, LogLine, PeerView, PortDetail, PortRow, SmView,
-    SubnetSize, SweepView, TotalsView, TrafficRow,
+    AlertCounts, AlertRow, CounterView, DestinationRow, DetailGroup, DetailRow, EndDetail,
+    FailureKind, FailureView, FecView, Finding, Flags, HeaderView, InFlightRow, LogLine, PeerView,
+    PortDetail, PortRow, SmView, SubnetSize, SweepView, TotalsView, TrafficRow,
 };
-use fabtop::model::{Baseline, Ber, Num};
+use fabtop::model::{Baseline, Ber, Num, Part};
 use fabtop::port::{Agent, AgentReport, LocalPort, Stamp};
 use fabtop::tui::Facts;
 
@@ -35,6 +35,8 @@ pub struct Fixture {
     pub in_flight: Vec<InFlightRow<'static>>,
     pub destinations: Vec<DestinationRow<'static>>,
     pub log: Vec<LogLine>,
+    pub alerts: Vec<AlertRow<'static>>,
+    pub findings: Vec<Finding>,
     pub names: Vec<(NodeId, &'static str)>,
 }
 
@@ -68,6 +70,8 @@ impl Fixture {
             in_flight: Vec::new(),
             destinations: Vec::new(),
             log: Vec::new(),
+            alerts: Vec::new(),
+            findings: Vec::new(),
             names: Vec::new(),
         }
     }
@@ -387,6 +391,64 @@ impl Fixture {
                 "bookmark: \u{1b}]0;evil\u{7}",
             ),
         ];
+        let alert = |id, kind, severity, about: Option<usize>, opened, seen, text: &str| AlertRow {
+            id,
+            kind,
+            severity,
+            about: about.map(|i| f.ports[i].key),
+            name: about.map(|i| f.ports[i].name),
+            opened: Stamp::from_secs(opened),
+            seen: Stamp::from_secs(seen),
+            cleared: None,
+            times: 1,
+            text: text.into(),
+        };
+        let mut flap = alert(
+            4,
+            "LinkDownedCounter",
+            Severity::Warning,
+            Some(3),
+            12,
+            30,
+            "link flaps: LinkDownedCounter rose by 3 within 15 min, limit 2",
+        );
+        flap.cleared = Some(Stamp::from_secs(80));
+        flap.times = 4;
+        f.alerts = vec![
+            alert(
+                1,
+                "link_down",
+                Severity::Critical,
+                Some(6),
+                55,
+                85,
+                "link to spine1[3] is down",
+            ),
+            alert(
+                2,
+                "SymbolErrorCounter",
+                Severity::Warning,
+                Some(0),
+                40,
+                92,
+                "SymbolErrorCounter rose by 412 within 1 h, limit 10",
+            ),
+            alert(
+                3,
+                "sa_silent",
+                Severity::Info,
+                None,
+                60,
+                60,
+                "the subnet administration (SA) does not answer",
+            ),
+            flap,
+        ];
+        f.findings = vec![Finding {
+            suspect: "suspect the cable or leaf0[1]'s transmitter, then spine0[1]'s receiver"
+                .into(),
+            why: "spine0[1] counts 412 SymbolErrorCounter, leaf0[1] counts none".into(),
+        }];
         f.agents.push(AgentReport {
             agent: Agent::SubnAdm,
             refused: Some("EPERM: Operation not permitted".into()),
@@ -407,7 +469,9 @@ impl Facts for Fixture {
         self.names
             .iter()
             .find(|(id, _)| *id == node)
-            .map_or("", |(_, name)| name)
+            .map(|(_, name)| *name)
+            .or_else(|| Some(self.ports.iter().find(|r| r.key.node == node)?.name))
+            .unwrap_or("")
     }
     fn header(&self, now: Stamp) -> HeaderView<'_> {
         let known = self.local.is_some();
@@ -465,6 +529,17 @@ impl Facts for Fixture {
                 },
                 20_000,
             ),
+            alerts: {
+                let count = |s| {
+                    let open = self.alerts.iter().filter(|a| a.cleared.is_none());
+                    open.filter(|a| a.severity == s).count()
+                };
+                AlertCounts {
+                    critical: count(Severity::Critical),
+                    warning: count(Severity::Warning),
+                    info: count(Severity::Info),
+                }
+            },
             unrecorded: None,
             dropped: self.dropped,
             malformed: self.malformed,
@@ -476,6 +551,29 @@ impl Facts for Fixture {
     }
     fn ports(&self, _: Option<&Baseline>, _: Stamp) -> Vec<PortRow<'_>> {
         self.ports.clone()
+    }
+    fn port_count(&self) -> usize {
+        self.ports.len()
+    }
+    fn port_list(&self) -> Vec<PortKey> {
+        let mut list: Vec<_> = self.ports.iter().map(|r| r.key).collect();
+        list.sort_unstable();
+        list
+    }
+    fn layout(&self) -> u64 {
+        self.revision
+    }
+    fn changed(&self, _: NodeId) -> u64 {
+        self.revision
+    }
+    fn port(&self, key: PortKey, _: Option<&Baseline>, _: Stamp) -> Option<PortRow<'_>> {
+        self.ports.iter().find(|r| r.key == key).cloned()
+    }
+    fn traffic_of(&self, key: PortKey, _: bool, _: Stamp) -> Option<TrafficRow<'_>> {
+        self.traffic.iter().find(|r| r.key == key).cloned()
+    }
+    fn totals_of(&self, _: NodeId, _: Stamp) -> Part {
+        Part::default()
     }
     fn traffic(&self, _: Stamp) -> Vec<TrafficRow<'_>> {
         self.traffic.clone()
@@ -499,6 +597,12 @@ impl Facts for Fixture {
     }
     fn destinations(&self, _: Stamp) -> Vec<DestinationRow<'_>> {
         self.destinations.clone()
+    }
+    fn alerts(&self) -> Vec<AlertRow<'_>> {
+        self.alerts.clone()
+    }
+    fn suspicion(&self, alert: &AlertRow<'_>) -> Option<String> {
+        (alert.kind == "SymbolErrorCounter").then(|| self.findings[0].suspect.clone())
     }
     fn log(&self) -> impl Iterator<Item = &LogLine> {
         self.log.iter()
@@ -678,7 +782,7 @@ impl Facts for Fixture {
         Some(PortDetail {
             near,
             far,
-            findings: Vec::new(),
+            findings: self.findings.clone(),
         })
     }
 }

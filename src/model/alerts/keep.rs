@@ -134,13 +134,22 @@ impl Model {
             silent: sm.silent,
             master_since: self.alerts.masters.get(guid).copied(),
         });
-        emit(Ledger {
+        let first = Ledger {
             first: true,
             suspects: suspects.collect(),
             sms: sms.collect(),
             master: self.master,
             ..Ledger::default()
-        });
+        };
+        let nothing = Ledger {
+            first: true,
+            ..Ledger::default()
+        };
+        // Of a session in which nothing was asked there is nothing to tell.
+        if first == nothing && self.topology.is_empty() && self.pending.is_empty() {
+            return;
+        }
+        emit(first);
         in_parts(alerts, |alerts| {
             emit(Ledger {
                 alerts,

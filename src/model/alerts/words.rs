@@ -39,7 +39,7 @@ impl Model {
             _ => None,
         });
         AlertRow {
-            id: super::super::log::hash_of(&kind.to_string()),
+            id: number_of(&alert.key),
             kind: kind.name(),
             severity: alert.severity,
             about,
@@ -179,6 +179,14 @@ impl Model {
             None => format!("the ends of the link do not agree on {what}"),
         }
     }
+}
+
+/// The same alert has the same number, in every session.
+fn number_of(key: &Key) -> u64 {
+    use std::hash::{Hash, Hasher};
+    let mut hash = super::super::fixed::Mix::default();
+    key.hash(&mut hash);
+    hash.finish()
 }
 
 fn counter_words(c: Watched, measure: Option<&Measure>) -> String {

@@ -58,6 +58,20 @@ fn symbol_errors_at_one_end_blame_the_way_there_and_not_the_one_who_counts() {
 }
 
 #[test]
+fn blocks_beyond_repair_are_damage_on_the_way_like_symbol_errors() {
+    let (mut near, far) = link(&[], &[]);
+    near.uncorrectable = 7;
+    let found = sentences(&near, &far);
+    assert_eq!(
+        found,
+        [
+            "Suspect the cable or node7[1]'s transmitter, then leaf[2]'s receiver: leaf[2] counts \
+             7 PortFECUncorrectableBlockCtr, node7[1] counts none."
+        ]
+    );
+}
+
+#[test]
 fn errors_at_both_ends_blame_what_they_have_in_common() {
     let found = of(
         &[(SymbolError, 40)],

@@ -80,6 +80,10 @@ impl World {
     }
 
     fn query(&mut self, mad: &mut Mad) -> Verdict {
+        // Nobody knows the key: this SM has none to tell.
+        if self.options.sa_trusts.contains(&mad.attr_id()) {
+            return finish(mad, Status::sa(SaStatus::Denied));
+        }
         match mad.attr_id() {
             NodeRecord::ID => self.reply(mad, components::NODE, World::node_records),
             PortInfoRecord::ID => self.reply(mad, components::PORT, World::port_records),

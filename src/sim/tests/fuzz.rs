@@ -63,6 +63,7 @@ fn action() -> impl Strategy<Value = Action> {
         Just(Action::SmFailover),
         Just(Action::SmRestart),
         Just(Action::SmHang),
+        Just(Action::SmUsurp),
         Just(Action::SmResume),
     ]
 }

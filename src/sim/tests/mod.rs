@@ -5,6 +5,7 @@ mod fabric_walk;
 mod faults;
 mod fuzz;
 mod perf;
+mod routes;
 mod sa;
 mod smp;
 

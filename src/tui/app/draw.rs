@@ -7,7 +7,7 @@ use super::{App, Over};
 use crate::port::Stamp;
 use crate::tui::facts::Facts;
 use crate::tui::panes::sheet::{Rows, Sheet, inset};
-use crate::tui::panes::{self, detail, footer, header, help, log, timeline};
+use crate::tui::panes::{self, alerts, detail, footer, header, help, log, timeline};
 use crate::tui::table::RowKey;
 use crate::tui::theme::Role;
 use crate::tui::told::Told;
@@ -49,6 +49,7 @@ impl<F: Facts> App<F> {
             told: &told,
             paused,
             since: self.baseline.as_ref().map(|b| live.wall(b.at())),
+            known_alerts: alerts::known(live, &self.acknowledged),
             closed: live.closed(),
             clock: &self.clock,
         };
@@ -59,14 +60,14 @@ impl<F: Facts> App<F> {
             let lines = rest.top(timeline::lines(h));
             timeline::draw(lines, buf, replay, &self.clock, &look);
         }
-        let alerts = header::alerts(&head, &around);
+        let warnings = header::alerts(&head, &around);
         let room = match h {
             0..=7 => 0,
             8..=29 => 1,
             _ => 3,
         };
-        let room = room.min(u16::try_from(alerts.len()).unwrap_or(room));
-        header::draw_alerts(rest.top(room), buf, &alerts, &look);
+        let room = room.min(u16::try_from(warnings.len()).unwrap_or(room));
+        header::draw_alerts(rest.top(room), buf, &warnings, &look);
         let tabs = rest.top(u16::from(h >= 7));
         let keys = rest.bottom(u16::from(
             h >= 9 || ((self.editing || self.goto.is_some()) && h >= 2),
@@ -133,6 +134,7 @@ impl<F: Facts> App<F> {
             facts,
             at,
             baseline: self.baseline.as_ref(),
+            acknowledged: &self.acknowledged,
             clock: &self.clock,
             look: &look,
             rows: Rows(area),
@@ -140,6 +142,9 @@ impl<F: Facts> App<F> {
             filter: (&self.filter, &self.filter_text),
             // Another model counts its own changes anew.
             revision: facts.revision().wrapping_add(self.renewals << 40),
+            empty: "Nothing known yet.",
+            renewals: self.renewals,
+            large_above: self.large_above,
         };
         match pane {
             Some(pane) => pane.draw(&mut sheet),

@@ -127,3 +127,34 @@ fn pane_tabs(open: Pane, room: u16, look: &Look) -> Vec<Fact> {
     }
     apart
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tui::theme::Depth;
+
+    /// However narrow: the open pane is named while its name has room, every other one has at
+    /// least its number while the numbers have room, and nothing is wider than the line.
+    #[test]
+    fn narrow_tabs_name_the_open_pane_and_number_the_others() {
+        let look = Look::new(Depth::Mono);
+        for &open in Pane::ALL {
+            let numbers = 3 * (Pane::ALL.len() - 1) + open.title().len() + 4;
+            for room in 0..120 {
+                let area = Rect::new(0, 0, room, 1);
+                let mut buf = Buffer::empty(area);
+                let tabs = pane_tabs(open, room, &look);
+                pack(&mut buf, area, Style::new(), &look, tabs);
+                let text: String = buf.content().iter().map(|c| c.symbol()).collect();
+                if usize::from(room) >= open.title().len() + 4 {
+                    assert!(text.contains(open.title()), "{room}: {text}");
+                }
+                if usize::from(room) >= numbers {
+                    for number in 1..=Pane::ALL.len() {
+                        assert!(text.contains(&format!("{number} ")), "{room}: {text}");
+                    }
+                }
+            }
+        }
+    }
+}

@@ -6,8 +6,10 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use super::ports::flag_words;
-use super::{Page, pad, pad_left, phys_word, state_word};
-use crate::model::view::{CounterView, DetailGroup, DetailRow, EndDetail, FecView, PortDetail};
+use super::{Page, pad, pad_left, phys_word, state_word, wrap};
+use crate::model::view::{
+    CounterView, DetailGroup, DetailRow, EndDetail, FecView, Finding, PortDetail,
+};
 use crate::model::{Ber, Num};
 use crate::tui::text::{age, count, num, percent, si, width};
 use crate::tui::theme::{Look, Role};
@@ -26,8 +28,8 @@ pub fn draw(
     match &detail.far {
         Some(far) if area.width >= SIDE_BY_SIDE => {
             let half = area.width / 2 - 1;
-            let near = end("This end", &detail.near, half, look);
-            let far = end("Other end", far, half, look);
+            let near = end("This end", &detail.near, &detail.findings, half, look);
+            let far = end("Other end", far, &[], half, look);
             let len = near.len().max(far.len());
             let top = clamp(top, len, area);
             near.draw(
@@ -48,10 +50,10 @@ pub fn draw(
             len
         }
         far => {
-            let mut page = end("This end", &detail.near, area.width, look);
+            let mut page = end("This end", &detail.near, &detail.findings, area.width, look);
             page.gap();
             match far {
-                Some(far) => page.append(end("Other end", far, area.width, look)),
+                Some(far) => page.append(end("Other end", far, &[], area.width, look)),
                 None => page.line(vec![("No other end is known.".into(), Role::Label)]),
             }
             page.draw(area, clamp(top, page.len(), area), buf, look);
@@ -85,7 +87,7 @@ fn label_room(room: u16) -> u16 {
     (room / 2).clamp(8, 28)
 }
 
-fn end(title: &str, e: &EndDetail<'_>, room: u16, look: &Look) -> Page {
+fn end(title: &str, e: &EndDetail<'_>, findings: &[Finding], room: u16, look: &Look) -> Page {
     let mut page = Page::default();
     let row = &e.row;
     page.heading(format!("{title}: {} port {}", row.name, row.key.port));
@@ -129,6 +131,7 @@ fn end(title: &str, e: &EndDetail<'_>, room: u16, look: &Look) -> Page {
         let value = format!("{was}{} port {}", peer.name, peer.key.port);
         fact(&mut page, "Peer", value, Role::Text, room, look);
     }
+    diagnosis(&mut page, findings, room, look);
     for (name, value) in &e.node {
         fact(&mut page, name, value.clone(), Role::Text, room, look);
     }
@@ -297,6 +300,25 @@ fn detail_row(page: &mut Page, row: &DetailRow, room: u16, look: &Look) {
         (pad_left(&rate, RATE + 1, look), rate_role),
         ("/s".into(), Role::Label),
     ]);
+}
+
+/// What both ends' counters say of the link.
+fn diagnosis(page: &mut Page, findings: &[Finding], room: u16, look: &Look) {
+    if findings.is_empty() {
+        return;
+    }
+    page.gap();
+    page.heading("Diagnosis of the link");
+    for finding in findings {
+        for (i, line) in wrap(&finding.sentence(), room.saturating_sub(2), look)
+            .into_iter()
+            .enumerate()
+        {
+            let mark = if i == 0 { "- " } else { "  " };
+            page.line(vec![(mark.into(), Role::Label), (line, Role::Warn)]);
+        }
+    }
+    page.gap();
 }
 
 const VALUE: u16 = 15;

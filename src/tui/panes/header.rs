@@ -24,6 +24,8 @@ pub struct Around<'a> {
     pub paused: Option<Duration>,
     /// Wall time from which on errors are counted, if that was chosen.
     pub since: Option<i64>,
+    /// Open alerts that the operator knows of.
+    pub known_alerts: usize,
     /// Why the session ended.
     pub closed: Option<&'a str>,
     /// How wall times are shown.
@@ -62,14 +64,16 @@ pub fn draw(area: Rect, buf: &mut Buffer, h: &HeaderView<'_>, around: &Around<'_
     match area.height {
         0 | 1 => {}
         2 => {
-            let mut facts = size(h);
+            let mut facts = vec![alert_count(h, around)];
+            facts.extend(size(h));
             facts.extend(sweeps(h));
             facts.extend(mads(h, look));
             // Shortest first: one line for all.
             pack(buf, line(1), Style::new(), look, facts);
         }
         _ => {
-            let mut facts = size(h);
+            let mut facts = vec![alert_count(h, around)];
+            facts.extend(size(h));
             facts.extend(sweeps(h));
             pack(buf, line(1), Style::new(), look, facts);
             pack(buf, line(2), Style::new(), look, mads(h, look));
@@ -176,6 +180,30 @@ fn watching(watched: &Watched, host: &str) -> Vec<Fact> {
         (Link::Ended(_), _) => "ended".to_owned(),
     };
     vec![(0, vec![plain(whose)]), (0, vec![plain(state)])]
+}
+
+/// How many alerts are open, and how many of them are grave.
+fn alert_count(h: &HeaderView<'_>, around: &Around<'_>) -> Fact {
+    let n = &h.alerts;
+    let mut text = match n.all() {
+        0 => return (8, vec![label("no alerts")]),
+        1 => "1 alert".to_owned(),
+        n => format!("{} alerts", grouped(n as u64)),
+    };
+    if n.critical > 0 {
+        text += &format!(": {} critical", grouped(n.critical as u64));
+    }
+    let role = match (n.critical, n.warning) {
+        _ if around.known_alerts >= n.all() => Role::Label,
+        (0, 0) => Role::Text,
+        (0, _) => Role::Warn,
+        _ => Role::Bad,
+    };
+    let mut pieces = vec![(text, role)];
+    if around.known_alerts > 0 {
+        pieces.push(label(&format!(", {} known", around.known_alerts)));
+    }
+    (1, pieces)
 }
 
 fn size(h: &HeaderView<'_>) -> Vec<Fact> {

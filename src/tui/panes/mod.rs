@@ -3,6 +3,7 @@
 //! A pane turns rows into cells. It must never compute what the model should, and never draw a
 //! number without its state.
 
+pub mod alerts;
 pub mod detail;
 pub mod footer;
 pub mod header;
@@ -83,6 +84,8 @@ panes! {
     Traffic "Traffic" traffic;
     /// In flight, and who answers.
     Timeouts "Timeouts" timeouts;
+    /// What needs a look.
+    Alerts "Alerts" alerts;
 }
 
 impl Pane {
@@ -199,6 +202,24 @@ fn pad(text: &str, room: u16, look: &Look) -> String {
         usize::from(room.saturating_sub(used)),
     ));
     out
+}
+
+/// `text` in lines of at most `room` columns, broken at blanks.
+fn wrap(text: &str, room: u16, look: &Look) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let used = lines.last().map_or(0, |l| width(l, look));
+        if used > 0 && used.saturating_add(1 + width(word, look)) > room {
+            lines.push(String::new());
+        }
+        if let Some(line) = lines.last_mut() {
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+    }
+    lines
 }
 
 /// `text` with blanks before it, up to `room` columns.

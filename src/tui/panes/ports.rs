@@ -1,11 +1,13 @@
 //! The Ports pane: every port, its state, its link, its errors.
 
 use super::{Sheet, phys_word, shared, state_word};
-use crate::fabric::effective_gbps;
+use crate::fabric::{NodeId, PortKey, effective_gbps};
 use crate::model::view::{Flags, PortRow};
+use crate::model::{Baseline, Part};
+use crate::port::Stamp;
 use crate::tui::facts::Facts;
 use crate::tui::filter::{Filter, Subject};
-use crate::tui::table::{Cell, Column, RowKey, by_f64};
+use crate::tui::table::{Cell, Column, Rank, RowKey, Source, by_f64};
 use crate::tui::text::{count, num, si, width};
 use crate::tui::theme::{Look, Role};
 
@@ -14,9 +16,83 @@ pub const FIRST_SORT: usize = 9;
 
 /// Draws the pane.
 pub fn draw<F: Facts>(sheet: &mut Sheet<'_, F>) {
+    if sheet.is_large() {
+        let source = Many {
+            facts: sheet.facts,
+            from: sheet.baseline,
+            at: sheet.at,
+            filter: &sheet.filter().clone(),
+        };
+        let columns = columns(false);
+        sheet.update_large(&source, &columns);
+        return sheet.large_table(&source, &columns);
+    }
     let rows = sheet.facts.ports(sheet.baseline, sheet.at);
     let columns = columns(rows.iter().any(|r| r.stale));
     sheet.table(&rows, &columns, key, matches);
+}
+
+/// The rows of very many ports.
+struct Many<'a, F> {
+    facts: &'a F,
+    from: Option<&'a Baseline>,
+    at: Stamp,
+    filter: &'a Filter,
+}
+
+impl<'a, F: Facts> Source<PortRow<'a>> for Many<'a, F> {
+    fn list(&self) -> Vec<PortKey> {
+        self.facts.port_list()
+    }
+    fn layout(&self) -> u64 {
+        self.facts.layout()
+    }
+    fn changed(&self, node: NodeId) -> u64 {
+        self.facts.changed(node)
+    }
+    fn name(&self, node: NodeId) -> &str {
+        self.facts.name(node)
+    }
+    fn row(&self, key: PortKey) -> Option<PortRow<'a>> {
+        self.facts.port(key, self.from, self.at)
+    }
+    fn rank(&self, title: &str, row: &PortRow<'a>) -> Rank {
+        rank(title, row)
+    }
+    fn keeps(&self, row: &PortRow<'a>) -> bool {
+        matches(row, self.filter)
+    }
+    fn part(&self, _: NodeId) -> Option<Part> {
+        None
+    }
+}
+
+/// What a row is sorted by; in the order of the column's `cmp`.
+fn rank(title: &str, r: &PortRow<'_>) -> Rank {
+    let flag = |on: bool, place: u32| u64::from(on) << (7 - place);
+    Rank::Number(match title {
+        "Type" => r.kind as u64,
+        "Port" => r.key.port.into(),
+        "LID" => r.lid.map_or(0, |lid| 1 + u64::from(lid)),
+        "State" => r.state.map_or(0, |s| 1 + u64::from(s)),
+        "Physical" => r.phys.map_or(0, |p| 1 + u64::from(p)),
+        "Link" => return Rank::float(link_rate(r)),
+        "Peer[port]" => return Rank::Place(r.peer.as_ref().map(|p| p.key)),
+        "Errors" => r.errors.get().map_or(0, |n| n.saturating_add(1)),
+        "Err/s" => return Rank::float(r.errors_per_s.get()),
+        "Flags" => {
+            let f = r.flags;
+            flag(f.unreachable, 0)
+                | flag(f.no_answer, 1)
+                | flag(f.down, 2)
+                | flag(f.errors, 3)
+                | flag(f.below_best, 4)
+                | flag(f.saturated, 5)
+                | flag(f.not_active, 6)
+        }
+        "Age" => r.age.map_or(0, |d| 1 + d.as_nanos() as u64),
+        _ => return Rank::Place(Some(r.key)),
+    })
 }
 
 /// Which row it is.

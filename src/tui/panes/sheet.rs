@@ -3,11 +3,13 @@
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
+use super::alerts::Acknowledged;
 use crate::model::Baseline;
+use crate::model::view::TotalsView;
 use crate::port::Stamp;
 use crate::tui::facts::Facts;
 use crate::tui::filter::Filter;
-use crate::tui::table::{Column, RowKey, TableState};
+use crate::tui::table::{Column, RowKey, Source, TableState};
 use crate::tui::text::Clock;
 use crate::tui::theme::Look;
 
@@ -61,6 +63,8 @@ pub struct Sheet<'a, F> {
     pub at: Stamp,
     /// From when on errors are counted, if not from the session's beginning.
     pub baseline: Option<&'a Baseline>,
+    /// Alerts that the operator knows of.
+    pub acknowledged: &'a Acknowledged,
     /// The operator's time zone.
     pub clock: &'a Clock,
     /// How to draw.
@@ -69,6 +73,10 @@ pub struct Sheet<'a, F> {
     pub(in crate::tui) table: &'a mut TableState,
     pub(in crate::tui) filter: (&'a Filter, &'a str),
     pub(in crate::tui) revision: u64,
+    pub(in crate::tui) empty: &'static str,
+    /// How often the facts were replaced by others.
+    pub(in crate::tui) renewals: u64,
+    pub(in crate::tui) large_above: usize,
 }
 
 impl<F: Facts> Sheet<'_, F> {
@@ -82,9 +90,57 @@ impl<F: Facts> Sheet<'_, F> {
         inset(self.rows.top(lines))
     }
 
+    /// Takes lines below the table for something else.
+    pub fn bottom(&mut self, lines: u16) -> Rect {
+        inset(self.rows.bottom(lines))
+    }
+
+    /// The row that was highlighted at the last frame.
+    pub fn selected(&self) -> Option<&RowKey> {
+        self.table.current()
+    }
+
     /// Samples that the table's sparklines span.
     pub fn window(&mut self, samples: usize) {
         self.table.window = samples;
+    }
+
+    /// Says what it means that there is no row.
+    pub fn empty(&mut self, text: &'static str) {
+        self.empty = text;
+    }
+
+    /// There are so many ports that no row is made without need.
+    pub fn is_large(&self) -> bool {
+        self.facts.port_count() > self.large_above
+    }
+
+    /// What was typed to filter by.
+    pub fn filter(&self) -> &Filter {
+        self.filter.0
+    }
+
+    /// Brings the pane's large table up to date; [`Sheet::large_table`] draws it.
+    pub fn update_large<R>(&mut self, source: &impl Source<R>, columns: &[Column<R>]) {
+        let revision = self.facts.revision();
+        self.table
+            .update_large(source, columns, revision, self.renewals, self.filter.1);
+    }
+
+    /// The totals, from the parts that the large table keeps.
+    pub fn large_totals(&self) -> TotalsView {
+        TotalsView::of(self.table.parts())
+    }
+
+    /// Fills what is left with the pane's large table.
+    pub fn large_table<R>(&mut self, source: &impl Source<R>, columns: &[Column<R>]) {
+        let empty = match self.filter.1.is_empty() {
+            true => "Nothing known yet.",
+            false => "No row passes the filter.",
+        };
+        let area = self.rows.0;
+        self.table
+            .draw_large(area, self.buf, source, columns, self.look, empty);
     }
 
     /// Fills what is left with the pane's table.
@@ -97,7 +153,7 @@ impl<F: Facts> Sheet<'_, F> {
     ) {
         let (filter, text) = self.filter;
         let empty = match rows.is_empty() {
-            true => "Nothing known yet.",
+            true => self.empty,
             false => "No row passes the filter.",
         };
         let keep = |row: &R| matches(row, filter);

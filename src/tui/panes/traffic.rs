@@ -7,20 +7,28 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 
 use super::{Sheet, shared};
-use crate::model::Num;
+use crate::fabric::{NodeId, PortKey};
 use crate::model::view::{TotalsView, TrafficRow};
+use crate::model::{Num, Part};
+use crate::port::Stamp;
 use crate::tui::facts::Facts;
 use crate::tui::filter::{Filter, Subject};
 use crate::tui::pack::pack;
-use crate::tui::table::{Cell, Column, RowKey, by_f64};
+use crate::tui::table::{Cell, Column, Rank, RowKey, Source, by_f64};
 use crate::tui::text::{grouped, num, percent, si};
 use crate::tui::theme::{Look, Role};
 
 /// Column that sorts at first: the fullest on top.
 pub const FIRST_SORT: usize = 5;
 
+/// The column of sparklines.
+const HISTORY: &str = "Last 2 min";
+
 /// Draws the pane.
 pub fn draw<F: Facts>(sheet: &mut Sheet<'_, F>) {
+    if sheet.is_large() {
+        return draw_large(sheet);
+    }
     let totals = sheet.facts.totals(sheet.at);
     let busiest = totals.busiest_port.map(|k| sheet.facts.name(k.node));
     let line = sheet.top(u16::from(sheet.height() >= 6));
@@ -29,6 +37,84 @@ pub fn draw<F: Facts>(sheet: &mut Sheet<'_, F>) {
     sheet.window(samples(sheet.facts.interval()));
     let columns = columns(rows.iter().any(|r| r.stale));
     sheet.table(&rows, &columns, key, matches);
+}
+
+fn draw_large<F: Facts>(sheet: &mut Sheet<'_, F>) {
+    let source = Many {
+        facts: sheet.facts,
+        at: sheet.at,
+        filter: &sheet.filter().clone(),
+    };
+    let columns = columns(false);
+    sheet.update_large(&source, &columns);
+    let totals = sheet.large_totals();
+    let busiest = totals.busiest_port.map(|k| sheet.facts.name(k.node));
+    let line = sheet.top(u16::from(sheet.height() >= 6));
+    draw_totals(line, sheet.buf, &totals, busiest, sheet.look);
+    sheet.window(samples(sheet.facts.interval()));
+    sheet.large_table(&source, &columns);
+}
+
+/// The rows of very many ports.
+struct Many<'a, F> {
+    facts: &'a F,
+    at: Stamp,
+    filter: &'a Filter,
+}
+
+impl<'a, F: Facts> Source<TrafficRow<'a>> for Many<'a, F> {
+    fn list(&self) -> Vec<PortKey> {
+        self.facts.port_list()
+    }
+    fn layout(&self) -> u64 {
+        self.facts.layout()
+    }
+    fn changed(&self, node: NodeId) -> u64 {
+        self.facts.changed(node)
+    }
+    fn name(&self, node: NodeId) -> &str {
+        self.facts.name(node)
+    }
+    fn row(&self, key: PortKey) -> Option<TrafficRow<'a>> {
+        self.facts.traffic_of(key, true, self.at)
+    }
+    fn light(&self, key: PortKey, title: &str) -> Option<TrafficRow<'a>> {
+        self.facts.traffic_of(key, title == HISTORY, self.at)
+    }
+    fn rank(&self, title: &str, row: &TrafficRow<'a>) -> Rank {
+        rank(title, row)
+    }
+    fn keeps(&self, row: &TrafficRow<'a>) -> bool {
+        matches(row, self.filter)
+    }
+    fn part(&self, node: NodeId) -> Option<Part> {
+        Some(self.facts.totals_of(node, self.at))
+    }
+}
+
+/// The highest of a row's last two minutes.
+fn peak(row: &TrafficRow<'_>) -> f64 {
+    f64::from(row.history.iter().copied().fold(f32::NAN, f32::max))
+}
+
+/// What a row is sorted by; in the order of the column's `cmp`.
+fn rank(title: &str, r: &TrafficRow<'_>) -> Rank {
+    Rank::float(match title {
+        "Port" => return Rank::Number(r.key.port.into()),
+        "Peer[port]" => return Rank::Place(r.peer.as_ref().map(|p| p.key)),
+        "TX bit/s" => r.tx_bps.get(),
+        "RX bit/s" => r.rx_bps.get(),
+        "Used" => fuller(r).0.get(),
+        "TX used" => r.tx_share().get(),
+        "RX used" => r.rx_share().get(),
+        "TX pkt/s" => r.tx_pps.get(),
+        "RX pkt/s" => r.rx_pps.get(),
+        "Wait" => r.wait.get(),
+        "Link bit/s" => r.capacity_bps,
+        HISTORY => Some(peak(r)),
+        "Age" => return Rank::Number(r.age.map_or(0, |d| 1 + d.as_nanos() as u64)),
+        _ => return Rank::Place(Some(r.key)),
+    })
 }
 
 /// Samples in the two minutes that sparklines show.
@@ -225,16 +311,13 @@ fn columns<'m>(stale: bool) -> Vec<Column<TrafficRow<'m>>> {
             want: None,
         },
         Column {
-            title: "Last 2 min",
+            title: HISTORY,
             min: 10,
             max: 24,
             right: false,
             rank: 70,
             descending: true,
-            cmp: |a, b| {
-                let peak = |r: &TrafficRow<'_>| r.history.iter().copied().fold(f32::NAN, f32::max);
-                by_f64(Some(f64::from(peak(a))), Some(f64::from(peak(b))))
-            },
+            cmp: |a, b| by_f64(Some(peak(a)), Some(peak(b))),
             draw: |r, c| {
                 let values = binned(&r.history, c.window, usize::from(c.width));
                 c.spark(&values, Role::Spark);

@@ -1,0 +1,300 @@
+//! The Alerts pane: what needs a look, the open ones and the gravest on top.
+//!
+//! An operator who knows of an alert acknowledges it: it goes below those that nobody has seen
+//! yet, and stays listed until its cause is gone. That is this screen's own memory.
+
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
+
+use super::log::severity;
+use super::shared::draw_place;
+use super::{Page, Sheet, wrap};
+use crate::event::Severity;
+use crate::model::view::AlertRow;
+use crate::tui::facts::Facts;
+use crate::tui::filter::{Filter, Subject};
+use crate::tui::table::{Column, RowKey, natural};
+use crate::tui::text::{Clock, width};
+use crate::tui::theme::Role;
+
+/// Sorted by severity at first.
+pub const FIRST_SORT: usize = 0;
+
+/// Alerts that the operator knows of.
+pub type Acknowledged = BTreeSet<(u64, u32)>;
+
+/// An alert, ready to be shown.
+struct Row<'m> {
+    alert: AlertRow<'m>,
+    acknowledged: bool,
+    /// Wall times of its opening, its last sign, its clearing; ns since the Unix epoch.
+    opened: i64,
+    seen: i64,
+    cleared: Option<i64>,
+    clock: &'m Clock,
+    /// Whom to suspect: looked up for the rows in sight alone.
+    suspect: &'m dyn Fn(&AlertRow<'_>) -> Option<String>,
+}
+
+impl Row<'_> {
+    fn state(&self) -> (&'static str, Role) {
+        match (self.alert.cleared, self.acknowledged) {
+            (Some(_), _) => ("cleared", Role::Label),
+            (None, true) => ("known", Role::Label),
+            (None, false) => ("open", Role::Text),
+        }
+    }
+
+    /// Open ones count most, then those that are known.
+    fn weight(&self) -> u8 {
+        match (self.alert.cleared, self.acknowledged) {
+            (None, false) => 2,
+            (None, true) => 1,
+            (Some(_), _) => 0,
+        }
+    }
+
+    fn role(&self, role: Role) -> Role {
+        match self.weight() {
+            2 => role,
+            _ => Role::Label,
+        }
+    }
+
+    fn text(&self) -> String {
+        let mut text = self.alert.text.clone();
+        if let Some(suspect) = (self.suspect)(&self.alert) {
+            text += "; ";
+            text += &suspect;
+        }
+        text
+    }
+
+    fn place(&self) -> String {
+        match (self.alert.name, self.alert.about) {
+            (Some(name), Some(key)) if key.port != 0 => format!("{name}[{}]", key.port),
+            (Some(name), _) => name.to_owned(),
+            _ => String::new(),
+        }
+    }
+}
+
+/// What an acknowledgement remembers: an alert that opens again is not known any more.
+pub fn mark(alert: &AlertRow<'_>) -> (u64, u32) {
+    (alert.id ^ alert.opened.0.rotate_left(32), alert.times)
+}
+
+/// Which row it is.
+pub fn key(alert: &AlertRow<'_>) -> RowKey {
+    RowKey::Alert(alert.id, alert.opened.0)
+}
+
+/// How many of the open alerts are known.
+pub fn known<F: Facts>(facts: &F, acknowledged: &Acknowledged) -> usize {
+    if acknowledged.is_empty() {
+        return 0;
+    }
+    let alerts = facts.alerts();
+    let open = alerts.iter().filter(|a| a.cleared.is_none());
+    open.filter(|a| acknowledged.contains(&mark(a))).count()
+}
+
+/// Draws the pane.
+pub fn draw<F: Facts>(sheet: &mut Sheet<'_, F>) {
+    let (facts, clock) = (sheet.facts, sheet.clock);
+    let acknowledged = sheet.acknowledged;
+    let suspect = |alert: &AlertRow<'_>| facts.suspicion(alert);
+    let rows: Vec<Row<'_>> = facts
+        .alerts()
+        .into_iter()
+        .map(|alert| Row {
+            acknowledged: acknowledged.contains(&mark(&alert)),
+            opened: facts.wall(alert.opened),
+            seen: facts.wall(alert.seen),
+            cleared: alert.cleared.map(|at| facts.wall(at)),
+            clock,
+            suspect: &suspect,
+            alert,
+        })
+        .collect();
+    in_full(sheet, &rows);
+    sheet.empty("No alerts: nothing is above its threshold, and nothing is missing.");
+    sheet.table(&rows, &columns(), |r| key(&r.alert), matches);
+}
+
+/// The selected alert without cuts, below the table.
+fn in_full<F: Facts>(sheet: &mut Sheet<'_, F>, rows: &[Row<'_>]) {
+    let lines = match sheet.height() {
+        0..=9 => return,
+        10..=19 => 3,
+        _ => 4,
+    };
+    let selected = match sheet.selected() {
+        Some(selected) => rows.iter().find(|r| key(&r.alert) == *selected),
+        None => rows.first(),
+    };
+    let Some(row) = selected else {
+        return;
+    };
+    let area = sheet.bottom(lines);
+    let rule = sheet.look.glyphs.rule.repeat(usize::from(area.width));
+    let mut page = Page::default();
+    page.line(vec![(rule, Role::Track)]);
+    let text = match row.place() {
+        place if place.is_empty() => row.text(),
+        place => format!("{place}: {}", row.text()),
+    };
+    for line in wrap(&text, area.width.saturating_sub(1), sheet.look) {
+        page.line(vec![(line, Role::Text)]);
+    }
+    page.draw(area, 0, sheet.buf, sheet.look);
+}
+
+/// The columns.
+fn columns<'m>() -> Vec<Column<Row<'m>>> {
+    vec![
+        Column {
+            title: "Severity",
+            min: 9,
+            max: 9,
+            right: false,
+            rank: 0,
+            descending: true,
+            cmp: |a, b| {
+                let of = |r: &Row<'_>| {
+                    let when = r.alert.cleared.unwrap_or(r.alert.opened);
+                    (r.weight(), r.alert.severity, when)
+                };
+                of(a).cmp(&of(b))
+            },
+            draw: |r, c| {
+                let (word, role) = severity(r.alert.severity);
+                c.text(word, r.role(role));
+            },
+            want: None,
+        },
+        Column {
+            title: "State",
+            min: 7,
+            max: 7,
+            right: false,
+            rank: 2,
+            descending: true,
+            cmp: |a, b| a.weight().cmp(&b.weight()),
+            draw: |r, c| {
+                let (word, role) = r.state();
+                c.text(word, role);
+            },
+            want: None,
+        },
+        Column {
+            title: "Opened",
+            min: 8,
+            max: 8,
+            right: false,
+            rank: 4,
+            descending: true,
+            cmp: |a, b| a.alert.opened.cmp(&b.alert.opened),
+            draw: |r, c| c.text(&r.clock.seconds(r.opened), Role::Label),
+            want: None,
+        },
+        Column {
+            title: "Seen",
+            min: 8,
+            max: 8,
+            right: false,
+            rank: 6,
+            descending: true,
+            cmp: |a, b| a.alert.seen.cmp(&b.alert.seen),
+            draw: |r, c| c.text(&r.clock.seconds(r.seen), Role::Label),
+            want: None,
+        },
+        Column {
+            title: "Cleared",
+            min: 8,
+            max: 8,
+            right: false,
+            rank: 7,
+            descending: true,
+            cmp: |a, b| a.alert.cleared.cmp(&b.alert.cleared),
+            draw: |r, c| {
+                if let Some(at) = r.cleared {
+                    c.text(&r.clock.seconds(at), Role::Label);
+                }
+            },
+            want: None,
+        },
+        Column {
+            title: "Times",
+            min: 5,
+            max: 5,
+            right: true,
+            rank: 5,
+            descending: true,
+            cmp: |a, b| a.alert.times.cmp(&b.alert.times),
+            draw: |r, c| {
+                if r.alert.times > 1 {
+                    c.number((r.alert.times.to_string(), r.role(Role::Text)));
+                }
+            },
+            want: None,
+        },
+        Column {
+            title: "About",
+            min: 12,
+            max: 28,
+            right: false,
+            rank: 3,
+            descending: false,
+            cmp: |a, b| match (a.alert.name, b.alert.name) {
+                (Some(x), Some(y)) => natural(x, y).then(a.alert.about.cmp(&b.alert.about)),
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (None, None) => Ordering::Equal,
+            },
+            draw: |r, c| match (r.alert.name, r.alert.about) {
+                (Some(name), Some(key)) if key.port != 0 => draw_place(name, key.port, c),
+                (Some(name), _) => c.text(name, r.role(Role::Text)),
+                _ => {}
+            },
+            want: Some(|r, look| width(&r.place(), look)),
+        },
+        Column {
+            title: "Alert",
+            min: 24,
+            max: 200,
+            right: false,
+            rank: 1,
+            descending: false,
+            cmp: |a, b| natural(&a.alert.text, &b.alert.text),
+            draw: |r, c| {
+                let role = match r.alert.severity {
+                    Severity::Critical => Role::Bad,
+                    _ => Role::Text,
+                };
+                c.text(&r.text(), r.role(role));
+            },
+            // What is suspected may take what room there is.
+            want: Some(|_, _| 200),
+        },
+    ]
+}
+
+/// True if the row passes the filter.
+fn matches(row: &Row<'_>, filter: &Filter) -> bool {
+    if filter.is_empty() {
+        return true;
+    }
+    let (word, _) = severity(row.alert.severity);
+    let (state, _) = row.state();
+    let mut texts = vec![row.alert.text.as_str(), row.alert.kind, word, state];
+    texts.extend(row.alert.name);
+    let about = row.alert.about;
+    let guids: Vec<u64> = about.iter().map(|k| k.node.guid.0).collect();
+    let numbers: Vec<u32> = about.iter().map(|k| u32::from(k.port)).collect();
+    filter.matches(&Subject {
+        texts: &texts,
+        numbers: &numbers,
+        guids: &guids,
+    })
+}

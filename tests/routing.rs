@@ -1,0 +1,302 @@
+//! Forwarding tables read on demand, and what is told of them: paths, whole tables, who is
+//! reached by a port.
+
+#![allow(clippy::unwrap_used)] // a test may fail by panicking
+
+#[allow(dead_code, reason = "each test program uses a part")]
+#[path = "common/bench.rs"]
+mod bench;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use bench::{Bench, sent};
+use fabtop::event::{ReadingEnded, Topic};
+use fabtop::fabric::NodeKind;
+use fabtop::port::Stamp;
+use fabtop::sim::{Action, Script, SimOptions, default_fabric, fat_tree};
+
+const LFT: u16 = 0x0019;
+
+fn settled(mut bench: Bench) -> Bench {
+    bench.run(Stamp::from_secs(4));
+    bench
+}
+
+#[test]
+fn a_path_costs_one_block_a_switch_and_nothing_while_it_is_fresh() {
+    let mut bench = settled(Bench::new(default_fabric(), SimOptions::healthy()));
+    let from = bench.key("cn001", 1);
+    let to = bench.key("cn030", 1);
+    let lid = bench.lid(to);
+    let topic = Topic::Path { from, lid };
+    let (events, ended) = bench.read(topic.clone());
+    let path = bench.model.path(from, lid, bench.engine.now());
+    assert!(path.arrives, "{}", path.end);
+    let switches = path.hops.iter().filter(|h| h.kind == NodeKind::Switch);
+    let switches: BTreeSet<_> = switches.map(|h| h.node).collect();
+    // leaf, spine, leaf: by the fabric's plan no two leaves are linked.
+    assert_eq!(switches.len(), 3);
+    assert_eq!(path.hops.last().unwrap().node, to.node);
+    let blocks: Vec<_> = sent(&events)
+        .into_iter()
+        .filter(|(_, _, id, _)| *id == LFT)
+        .collect();
+    assert_eq!(blocks.len(), 3);
+    // LID-routed Gets of the block that holds the LID, and no other.
+    let block = u32::from(lid / 64);
+    assert!(blocks.iter().all(|b| *b == (0x01, 0x01, LFT, block)));
+    let answered = ReadingEnded {
+        answered: 3,
+        failed: 0,
+    };
+    assert_eq!(ended, answered);
+    // Each hop carries what the Ports and Traffic panes say of its port.
+    for hop in path.hops.iter().filter(|h| h.leaves.is_some()) {
+        let (row, traffic) = hop.out.as_ref().unwrap();
+        assert_eq!((row.key.node, Some(row.key.port)), (hop.node, hop.leaves));
+        assert!(traffic.capacity_bps.is_some());
+    }
+    let (events, _) = bench.read(topic.clone());
+    assert!(sent(&events).iter().all(|(_, _, id, _)| *id != LFT));
+    // After half a minute it is read again.
+    let later = Stamp(bench.engine.now().0) + Duration::from_secs(31);
+    bench.run(later);
+    let (events, _) = bench.read(topic);
+    let again = sent(&events).into_iter().filter(|(_, _, id, _)| *id == LFT);
+    assert_eq!(again.count(), 3);
+}
+
+#[test]
+fn a_path_is_what_independent_tables_say_for_every_pair() {
+    // Read whole tables, then ask for paths: none needs another block, all arrive.
+    let mut bench = settled(Bench::new(fat_tree(4, 4, 2, 1), SimOptions::healthy()));
+    let switches: Vec<_> = bench
+        .model
+        .topology()
+        .nodes()
+        .filter(|n| n.kind == NodeKind::Switch)
+        .map(|n| n.id)
+        .collect();
+    assert_eq!(switches.len(), 6);
+    for switch in switches {
+        let (_, ended) = bench.read(Topic::Table { switch });
+        assert_eq!(ended.failed, 0);
+    }
+    let now = bench.engine.now();
+    let topology = bench.model.topology();
+    let ends: Vec<_> = topology
+        .nodes()
+        .filter(|n| n.kind != NodeKind::Switch)
+        .filter_map(|n| Some((n.id.port(1), n.lid(1)?)))
+        .collect();
+    assert_eq!(ends.len(), 16);
+    for (from, _) in &ends {
+        for (to, lid) in &ends {
+            let path = bench.model.path(*from, *lid, now);
+            assert!(path.arrives, "{from} to {to}: {}", path.end);
+            // Consecutive hops are two ends of one cable.
+            for pair in path.hops.windows(2) {
+                let out = pair[0].node.port(pair[0].leaves.unwrap());
+                let into = pair[1].node.port(pair[1].enters.unwrap());
+                assert_eq!(topology.port(out).unwrap().peer, Some(into));
+            }
+        }
+    }
+}
+
+#[test]
+fn with_lmc_each_lid_of_a_port_has_a_path_of_its_own() {
+    let options = SimOptions {
+        lmc: 2,
+        ..SimOptions::healthy()
+    };
+    let mut bench = settled(Bench::new(fat_tree(4, 4, 4, 1), options));
+    let model = &bench.model;
+    let hosts: Vec<_> = model
+        .topology()
+        .nodes()
+        .filter(|n| n.kind != NodeKind::Switch)
+        .map(|n| n.id)
+        .collect();
+    let name = model.name(*hosts.last().unwrap()).to_owned();
+    let place = model.find(&name).unwrap();
+    let to = model.end_port(place).unwrap();
+    let from = hosts[0].port(1);
+    let lids: Vec<u16> = (0..4u8)
+        .map(|bits| model.path_lid(place, to, Some(bits)).unwrap())
+        .collect();
+    // The base LID by default; no fifth LID.
+    assert_eq!(model.path_lid(place, to, None), Ok(lids[0]));
+    let error = model.path_lid(place, to, Some(4)).unwrap_err();
+    assert!(error.contains("4 LIDs (LMC 2)"), "{error}");
+    let mut spines = BTreeSet::new();
+    for lid in lids {
+        bench.read(Topic::Path { from, lid });
+        let path = bench.model.path(from, lid, bench.engine.now());
+        assert!(path.arrives, "{}", path.end);
+        assert_eq!(path.to.unwrap().0, to);
+        spines.insert(path.hops[2].node);
+    }
+    // The simulator spreads LIDs over equal ways: four spines, four LIDs.
+    assert_eq!(spines.len(), 4);
+}
+
+#[test]
+fn every_lid_is_reached_by_exactly_one_port_of_a_switch() {
+    let mut bench = settled(Bench::new(default_fabric(), SimOptions::healthy()));
+    let leaf = bench.key("leaf03", 0).node;
+    let (events, ended) = bench.read(Topic::Table { switch: leaf });
+    let now = bench.engine.now();
+    let top = bench.model.routes(leaf, now).unwrap().top.unwrap();
+    let blocks = usize::from(top / 64) + 1;
+    let read = sent(&events).into_iter().filter(|(_, _, id, _)| *id == LFT);
+    assert_eq!(read.count(), blocks);
+    // SwitchInfo, which says how far the table goes, and the blocks.
+    assert_eq!(ended.answered as usize, blocks + 1);
+    let ports = bench.model.topology().node(leaf).unwrap().ports.len();
+    let mut seen = BTreeSet::new();
+    for port in 0..ports {
+        let uses = bench.model.uses(leaf.port(port as u8), now).unwrap();
+        assert_eq!(uses.note, None);
+        assert_eq!(uses.read, (blocks, blocks));
+        for to in &uses.destinations {
+            for lid in &to.lids {
+                assert!(seen.insert(*lid), "LID {lid} leaves by two ports");
+                assert_eq!(bench.model.topology().by_lid(*lid), to.key);
+            }
+        }
+        // What hangs at a port of the leaf is all that is reached by it.
+        let peer = uses.peer.map(|(key, _)| key);
+        let host =
+            peer.filter(|k| bench.model.topology().node(k.node).unwrap().kind != NodeKind::Switch);
+        if let Some(host) = host {
+            let keys: Vec<_> = uses.destinations.iter().map(|d| d.key).collect();
+            assert_eq!(keys, [Some(host)]);
+        }
+    }
+    let with_lid: usize = bench
+        .model
+        .topology()
+        .nodes()
+        .map(|n| match n.kind {
+            NodeKind::Switch => 1,
+            _ => n.external_ports().filter(|p| n.lid(*p).is_some()).count(),
+        })
+        .sum();
+    assert_eq!(seen.len(), with_lid);
+    let host = bench.key("cn001", 1);
+    let uses = bench.model.uses(host, now).unwrap();
+    assert!(uses.note.unwrap().contains("is no switch"));
+}
+
+#[test]
+fn a_pulled_cable_makes_tables_outdated_and_they_are_read_again() {
+    let fabric = default_fabric();
+    let leaf = fabric.key("leaf01", 33).unwrap();
+    let script = Script::new().at(Stamp::from_secs(10), Action::LinkDown(leaf));
+    let mut bench = settled(Bench::scripted(fabric, script));
+    let from = bench.key("cn001", 1);
+    // A LID that goes by spine01, behind leaf01's port 33.
+    let (_, _) = bench.read(Topic::Table { switch: leaf.node });
+    let uses = bench.model.uses(leaf, bench.engine.now()).unwrap();
+    let lid = uses
+        .destinations
+        .iter()
+        .find(|d| d.key.unwrap().port != 0)
+        .map(|d| d.lids[0])
+        .unwrap();
+    let topic = Topic::Path { from, lid };
+    bench.read(topic.clone());
+    let before = bench.model.path(from, lid, bench.engine.now());
+    assert!(before.arrives && !before.outdated);
+    assert_eq!(before.hops[1].leaves, Some(33));
+    bench.run(Stamp::from_secs(14));
+    // The link is known to be gone; the tables are of before.
+    let path = bench.model.path(from, lid, bench.engine.now());
+    assert!(path.outdated);
+    assert!(
+        path.end.contains("black hole: leaf01 port 33 has no link"),
+        "{}",
+        path.end
+    );
+    let (events, _) = bench.read(topic);
+    assert!(sent(&events).iter().any(|(_, _, id, _)| *id == LFT));
+    let path = bench.model.path(from, lid, bench.engine.now());
+    assert!(path.arrives && !path.outdated, "{}", path.end);
+    assert_ne!(path.hops[1].leaves, Some(33));
+}
+
+#[test]
+fn a_switch_that_does_not_answer_is_named_where_the_path_stops() {
+    let fabric = default_fabric();
+    let spines: Vec<_> = (1..=4)
+        .map(|n| fabric.key(&format!("spine0{n}"), 0).unwrap().node)
+        .collect();
+    let mut script = Script::new();
+    for spine in &spines {
+        script = script.at(Stamp::from_secs(5), Action::Kill(*spine));
+    }
+    let mut bench = Bench::scripted(fabric, script);
+    bench.run(Stamp::from_secs(6));
+    let from = bench.key("cn001", 1);
+    let lid = bench.lid(bench.key("cn030", 1));
+    let (_, ended) = bench.read(Topic::Path { from, lid });
+    // The leaf answers, the spine does not.
+    assert_eq!((ended.answered, ended.failed), (1, 1));
+    let path = bench.model.path(from, lid, bench.engine.now());
+    assert!(!path.arrives);
+    let last = path.hops.last().unwrap();
+    assert!(spines.contains(&last.node));
+    let expected = format!(
+        "the table of {} was not read; it does not answer",
+        last.name
+    );
+    assert_eq!(path.end, expected);
+}
+
+#[test]
+fn names_guids_and_lids_all_find_a_port_and_two_of_a_name_are_an_error() {
+    let bench = settled(Bench::new(default_fabric(), SimOptions::healthy()));
+    let model = &bench.model;
+    let host = bench.key("cn001", 1);
+    let lid = bench.lid(host);
+    let node = model.topology().node(host.node).unwrap();
+    let guid = node.port(1).unwrap().guid.unwrap();
+    for text in [
+        "cn001 mlx5_0",
+        "cn001",
+        "cn001[1]",
+        "cn001 mlx5_0:1",
+        &host.node.to_string(),
+        &format!("{}:1", host.node),
+        &guid.to_string(),
+        &lid.to_string(),
+    ] {
+        let place = model.find(text).unwrap();
+        assert_eq!(model.end_port(place), Ok(host), "{text}");
+    }
+    for (text, why) in [
+        ("cn999", "no node is called \"cn999\""),
+        ("65000", "no port has LID 65000"),
+        ("0xdead", "no node is called \"0xdead\""),
+        ("cn001[9]", "has no port 9"),
+        ("", "no node is called"),
+        (
+            "Mellanox",
+            "4 nodes are called \"Mellanox\": name one by its GUID: 0x",
+        ),
+    ] {
+        let error = model.find(text).unwrap_err();
+        assert!(error.contains(why), "{text}: {error}");
+    }
+    // A host with two ports has to be asked about one of them.
+    let mds = model.find("mds1").unwrap();
+    let error = model.end_port(mds).unwrap_err();
+    assert!(error.contains("has 2 ports: name one"), "{error}");
+    assert!(model.end_port(model.find("mds1[2]").unwrap()).is_ok());
+    let error = model
+        .end_port(model.find("leaf01[3]").unwrap())
+        .unwrap_err();
+    assert!(error.contains("at its port 0"), "{error}");
+}
