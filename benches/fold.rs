@@ -3,122 +3,13 @@
 #![allow(clippy::unwrap_used)] // a bench has nobody to report to
 #![allow(clippy::print_stdout, missing_docs)]
 
+mod common;
+
 use std::hint::black_box;
-use std::ops::RangeInclusive;
 
+use common::{PORTS, Stream, found, sweep};
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use fabtop::event::{Event, Received, Sent, What};
-use fabtop::fabric::{NodeId, Target};
-use fabtop::mad::{
-    Attribute, ClassCaps, ClassPortInfo, LinkSpeedExt, LinkWidth, Mad, Method, NodeInfo, NodeType,
-    PortCaps, PortCounters, PortCountersExtended, PortInfo, PortState,
-};
 use fabtop::model::Model;
-use fabtop::port::{Address, Stamp};
-
-const PORTS: u8 = 40;
-
-#[derive(Default)]
-struct Stream {
-    events: Vec<Event>,
-    seq: u64,
-    tid: u64,
-}
-
-impl Stream {
-    fn exchange<A: Attribute>(&mut self, at: Stamp, target: Target, mut ask: Mad, answer: &A) {
-        self.tid += 1;
-        ask.set_tid(self.tid);
-        let reply = Mad::reply(&ask.view(), answer);
-        let addr = Address::gmp(5, 0, 0);
-        let sent = What::Sent(Sent {
-            addr,
-            target,
-            attempt: 1,
-            timeout_ms: 1000,
-            mad: ask,
-        });
-        let received = What::Received(Received { addr, mad: reply });
-        for (what, later) in [(sent, 0), (received, 10_000)] {
-            self.events.push(Event {
-                seq: self.seq,
-                at: Stamp(at.0 + later),
-                what,
-            });
-            self.seq += 1;
-        }
-    }
-
-    fn take(&mut self) -> Vec<Event> {
-        std::mem::take(&mut self.events)
-    }
-}
-
-/// The events that make some nodes known.
-fn found(stream: &mut Stream, nodes: RangeInclusive<u64>) -> Vec<Event> {
-    for guid in nodes {
-        let mut info = NodeInfo::new();
-        info.set_node_type(NodeType::Switch)
-            .set_num_ports(PORTS)
-            .set_node_guid(guid);
-        let ask = Mad::smp_dr(Method::Get, NodeInfo::ID, 0, &[], 0).unwrap();
-        stream.exchange(Stamp::ZERO, Target::local(1), ask, &info);
-        let mut caps = ClassPortInfo::new();
-        caps.set_cap_mask(ClassCaps::EXT_WIDTH | ClassCaps::XMIT_WAIT);
-        let target = Target::node(NodeId::new(guid), 1);
-        let ask = Mad::perf(Method::Get, ClassPortInfo::ID, 0, 0);
-        stream.exchange(Stamp::ZERO, target, ask, &caps);
-        let mut up = PortInfo::new();
-        up.set_port_state(PortState::Active)
-            .set_cap_mask(PortCaps::EXT_SPEEDS)
-            .set_link_width_active(LinkWidth::X4)
-            .set_link_speed_ext_active(LinkSpeedExt::Edr);
-        let ask = Mad::smp_lid(Method::Get, PortInfo::ID, 0, 0);
-        let port0 = Target::port(NodeId::new(guid).port(0), 1);
-        stream.exchange(Stamp::ZERO, port0, ask, &up);
-        for port in 1..=PORTS {
-            let ask = Mad::smp_lid(Method::Get, PortInfo::ID, u32::from(port), 0);
-            let target = Target::port(NodeId::new(guid).port(port), 1);
-            stream.exchange(Stamp::ZERO, target, ask, &up);
-            // Each port of an even switch leads to the same port of the odd one before it.
-            if guid % 2 == 0 {
-                info.set_local_port(port);
-                let via = Target::beyond(NodeId::new(guid - 1).port(port), 1);
-                let ask = Mad::smp_dr(Method::Get, NodeInfo::ID, 0, &[1], 0).unwrap();
-                stream.exchange(Stamp::ZERO, via, ask, &info);
-            }
-        }
-    }
-    stream.take()
-}
-
-/// One sweep of both counter attributes over all ports of some nodes.
-fn sweep(stream: &mut Stream, nodes: RangeInclusive<u64>, round: u32) -> Vec<Event> {
-    let at = Stamp::from_secs(u64::from(round) * 5);
-    for guid in nodes {
-        for port in 1..=PORTS {
-            let target = Target::port(NodeId::new(guid).port(port), 1);
-            let mut wide = PortCountersExtended::new();
-            wide.set_xmit_data(u64::from(round) * 1_000_000)
-                .set_rcv_data(u64::from(round) * 700_000);
-            stream.exchange(
-                at,
-                target,
-                Mad::perf_port(PortCountersExtended::ID, port, 0),
-                &wide,
-            );
-            let mut narrow = PortCounters::new();
-            narrow.set_symbol_error(round as u16);
-            stream.exchange(
-                at,
-                target,
-                Mad::perf_port(PortCounters::ID, port, 0),
-                &narrow,
-            );
-        }
-    }
-    stream.take()
-}
 
 fn fold(c: &mut Criterion) {
     let mut group = c.benchmark_group("fold");

@@ -404,6 +404,36 @@ fn a_held_view_stays_and_says_so_while_the_model_goes_on() {
 }
 
 #[test]
+fn errors_are_counted_from_a_chosen_moment_on_and_the_header_says_so() {
+    let facts = Fixture::sick();
+    let mut app = app(Look::new(Depth::Mono));
+    // Live, the stream is told; nothing else is asked of anybody.
+    let act = press(&mut app, &facts, "z");
+    assert!(
+        matches!(&act, Some(Act::Send(fabtop::command::Command::Act(text))) if text.contains("errors")),
+        "{act:?}"
+    );
+    for (w, h) in SIZES {
+        let shown = text(&draw(&mut app, &facts, w, h));
+        assert!(shown.contains("errors since 14:03:07"), "{w}x{h}: {shown}");
+    }
+    // In a port's detail too.
+    press(&mut app, &facts, "\n");
+    assert!(text(&draw(&mut app, &facts, 80, 24)).contains("errors since"));
+    press(&mut app, &facts, "Z");
+    assert!(!text(&draw(&mut app, &facts, 80, 24)).contains("errors since"));
+    // Another moment of a recording begins anew, and says so.
+    let mut app = App::new(Kind::Replay, Look::new(Depth::Mono), Clock::utc());
+    assert!(press(&mut app, &facts, "z").is_none());
+    app.renewed();
+    let shown = text(&draw(&mut app, &facts, 80, 24));
+    assert!(
+        !shown.contains("errors since") && shown.contains("from the beginning"),
+        "{shown}"
+    );
+}
+
+#[test]
 fn simulated_is_said_at_any_useful_width() {
     let facts = Fixture::sick();
     for w in [20, 40, 80, 200] {

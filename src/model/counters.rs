@@ -217,7 +217,10 @@ impl Caps {
             set |= CASTS;
         }
         if self.mask2.has(ClassCaps2::ADDITIONAL_EXT) {
-            set |= ERRORS | Counter::XmitWait.bit();
+            set |= (ERRORS & !Counter::Qp1Dropped.bit()) | Counter::XmitWait.bit();
+            if self.mask.has(ClassCaps::QP1_DROPPED) {
+                set |= Counter::Qp1Dropped.bit();
+            }
         }
         set
     }

@@ -20,6 +20,12 @@
 //! names it (`tx_bits_per_s`, `age_s`). Rates and increments under `per_s` and `increments` are
 //! per counter, in the counter's own unit; increments count from the session's first sample.
 //!
+//! Bit error rates are numbers too (see [`crate::model::ber`] for the formula), or
+//! `{"value": 2e-13, "state": "below"}` where no error was seen in as many bits as make that the
+//! limit, or `at_least` where a counter was pegged. `fec` is null for a port that was never asked;
+//! `details` holds the optional counters by attribute, as far as somebody looked at the port, and
+//! under `missing` why there are none.
+//!
 //! This room must never hold state of its own, and never print: it returns text.
 
 mod alerts;

@@ -232,3 +232,65 @@ fn json_reads_back_and_says_what_each_number_is() {
         );
     }
 }
+
+#[test]
+fn bit_error_rates_and_optional_counters_are_in_the_json() {
+    use crate::mad::{
+        FecMode, PortExtendedSpeeds, PortFlowCtlCounters, PortInfoExtended, PortRcvErrorDetails,
+        Status,
+    };
+    let mut s = Session::fabric();
+    let host = key(HOST, 1);
+    let target = Target::port(host, 1);
+    let mut mode = PortInfoExtended::new();
+    mode.set_cap_mask(1).set_fec_mode_active(FecMode::Rs);
+    let ask = Mad::smp_lid(Method::Get, PortInfoExtended::ID, 1, 0);
+    s.exchange(target, ask, &mode);
+    for (secs, symbols) in [(10.0, 0), (20.0, 165)] {
+        let mut c = PortExtendedSpeeds::new();
+        c.set_corrected_symbols(symbols);
+        s.at(secs);
+        s.exchange(target, Mad::perf_port(PortExtendedSpeeds::ID, 1, 0), &c);
+    }
+    let mut causes = PortRcvErrorDetails::new();
+    causes.set_looping(3).set_vl_mapping(0xFFFF);
+    s.exchange(
+        target,
+        Mad::perf_port(PortRcvErrorDetails::ID, 1, 0),
+        &causes,
+    );
+    let ask = Mad::perf_port(PortFlowCtlCounters::ID, 1, 0);
+    s.refuse(target, ask, Status::UNSUPPORTED_ATTRIBUTE);
+    let text = ports(&s.model, s.now, Format::Json);
+    let all: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let row = |guid: &str| {
+        let rows = all["ports"].as_array().unwrap();
+        rows.iter().find(|r| r["guid"] == guid).unwrap().clone()
+    };
+    let port = row("0x0000000000000011");
+    let fec = &port["fec"];
+    assert_eq!(fec["mode"], "RS-FEC");
+    assert_eq!(fec["counters"]["PortFECCorrectedSymbolCtr"], 165);
+    // 4x EDR: 4 * 25.78125 Gb/s for 10 s are 1.03125e12 bits; 165 of them are 1.6e-10.
+    let raw = fec["raw_ber"].as_f64().unwrap();
+    assert!((raw / 1.6e-10 - 1.0).abs() < 1e-9, "{raw}");
+    assert_eq!(fec["effective_ber"]["state"], "below");
+    let limit = fec["effective_ber"]["value"].as_f64().unwrap();
+    assert!((limit * 1.031_25e12 - 1.0).abs() < 1e-9, "{limit}");
+    assert_eq!(fec["interval_s"], 10.0);
+    let details = &port["details"];
+    assert_eq!(details["PortRcvErrorDetails"]["PortLoopingErrors"], 3);
+    let pegged = serde_json::json!({"value": 65535, "state": "saturated"});
+    assert_eq!(
+        details["PortRcvErrorDetails"]["PortVLMappingErrors"],
+        pegged
+    );
+    assert_eq!(
+        details["PortFlowCtlCounters"]["missing"],
+        "method and attribute not supported"
+    );
+    // A port that nobody asked or looked at says nothing, and no zeros.
+    let other = row("0x0000000000000010");
+    assert!(other["fec"].is_null() && other.get("details").is_none());
+    assert!(other["tx_packet_bytes"].is_null());
+}

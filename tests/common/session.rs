@@ -49,6 +49,12 @@ impl Session {
         }
     }
 
+    /// Asks the engine.
+    pub fn command(&self, command: Command) {
+        let handle = self.handle.as_ref().unwrap();
+        assert!(handle.commander.send(command));
+    }
+
     /// Has something read, and folds events until that is done.
     pub fn read(&mut self, topic: Topic) -> ReadingEnded {
         let commander = &self.handle.as_ref().unwrap().commander;

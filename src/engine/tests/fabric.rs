@@ -37,6 +37,10 @@ pub struct Node {
     pub dead: bool,
     pub caps: u16,
     pub sl: u8,
+    /// ClassPortInfo.RespTimeValue of its performance agent.
+    pub resp_time: u8,
+    /// SwitchInfo.EnhancedPort0.
+    pub enhanced0: bool,
     /// SymbolErrorCounter by port.
     pub errors: BTreeMap<u8, u16>,
     /// What it says the sum over its ports is, whatever it is.
@@ -173,6 +177,8 @@ impl Fabric {
             dead: false,
             caps: 0x0200,
             sl: 0,
+            resp_time: 0,
+            enhanced0: false,
             errors: BTreeMap::new(),
             told_sum: None,
             optional: Vec::new(),
@@ -268,7 +274,8 @@ impl Fabric {
             }
             (MgmtClass::Perf, ClassPortInfo::ID) => {
                 let mut info = ClassPortInfo::new();
-                info.set_cap_mask(ClassCaps(node.caps));
+                info.set_cap_mask(ClassCaps(node.caps))
+                    .set_resp_time_value(node.resp_time);
                 Some(Mad::reply(&view, &info))
             }
             (MgmtClass::Perf, PortCounters::ID) => {
@@ -308,7 +315,11 @@ impl Fabric {
             (_, NodeDescription::ID) => {
                 Some(Mad::reply(&view, &NodeDescription::from_text(&node.name)))
             }
-            (_, SwitchInfo::ID) if node.switch => Some(Mad::reply(&view, &SwitchInfo::new())),
+            (_, SwitchInfo::ID) if node.switch => {
+                let mut info = SwitchInfo::new();
+                info.set_enhanced_port0(node.enhanced0);
+                Some(Mad::reply(&view, &info))
+            }
             (_, SmInfo::ID) => {
                 let mut info = SmInfo::new();
                 info.set_guid(self.sm_guid)

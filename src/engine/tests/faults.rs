@@ -225,6 +225,56 @@ fn busy_is_an_answer_and_asked_again_without_a_timeout() {
 }
 
 #[test]
+fn a_busy_agent_is_asked_again_after_the_time_that_it_takes() {
+    let fabric = star(2);
+    // 4.096 µs · 2^15 = 134.2 ms (specification 13.4.8.1).
+    fabric.get().node(0x1002).resp_time = 15;
+    let mut busy = 1;
+    fabric.get().script = Some(Box::new(move |_, out| {
+        if is_perf(out, 3) && out.mad.attr_id() == PortCounters::ID && busy > 0 {
+            busy -= 1;
+            return Fate::Status(1);
+        }
+        Fate::Answer
+    }));
+    let mut bench = Bench::new(fabric);
+    bench.run_ms(2_000);
+    let asked: Vec<Stamp> = bench
+        .fabric
+        .get()
+        .sent
+        .iter()
+        .filter(|(_, o)| is_perf(o, 3) && o.mad.attr_id() == PortCounters::ID)
+        .map(|(at, _)| *at)
+        .collect();
+    assert_eq!(asked.len(), 2);
+    let gap = asked[1].since(asked[0]);
+    assert!(gap >= Duration::from_micros(134_217), "{gap:?}");
+    assert!(gap < Duration::from_millis(140), "{gap:?}");
+    assert!(bench.timeouts().is_empty());
+}
+
+#[test]
+fn an_enhanced_port_0_has_counters_and_a_base_one_has_none() {
+    for (enhanced, want) in [(true, 1), (false, 0)] {
+        let fabric = star(2);
+        fabric.get().node(0x100).enhanced0 = enhanced;
+        // The sum over all ports, where it is used, says nothing of port 0.
+        fabric.get().node(0x100).caps = 0x0300;
+        let mut bench = Bench::new(fabric);
+        bench.run_ms(12_000);
+        let fabric = bench.fabric.get();
+        let of_port_0 = fabric
+            .sent
+            .iter()
+            .filter(|(_, o)| is_perf(o, 1) && o.mad.attr_id() == PortCounters::ID)
+            .filter(|(_, o)| o.mad.data()[1] == 0);
+        // Three sweeps.
+        assert_eq!(of_port_0.count(), 3 * want, "enhanced: {enhanced}");
+    }
+}
+
+#[test]
 fn a_redirection_is_followed_once() {
     let fabric = star(2);
     fabric.get().script = Some(Box::new(|_, out| {
@@ -248,7 +298,7 @@ fn a_redirection_is_followed_once() {
     let mut info = ClassPortInfo::new();
     info.set_redirect_lid(77)
         .set_redirect_qp(5)
-        .set_redirect_qkey(0x8001_0000);
+        .set_redirect_qkey(0x8001_5678);
     let mut mad = Mad::reply(&asked.mad.view(), &info);
     mad.set_status(crate::mad::Status::REDIRECT);
     bench
@@ -258,7 +308,7 @@ fn a_redirection_is_followed_once() {
     bench.run_ms(22);
     let fabric = bench.fabric.get();
     let (_, out) = fabric.sent.iter().find(|(_, o)| o.addr.lid == 77).unwrap();
-    assert_eq!((out.addr.qpn, out.addr.qkey), (5, 0x8001_0000));
+    assert_eq!((out.addr.qpn, out.addr.qkey), (5, 0x8001_5678));
     assert_eq!(out.mad.attr_id(), ClassPortInfo::ID);
 }
 

@@ -74,13 +74,28 @@ fn old(age_of: Option<Duration>, stale: bool) -> (String, Role) {
     }
 }
 
+/// A name and what it is; a list that is too long for the line goes on in the next.
 fn fact(page: &mut Page, name: &str, value: String, role: Role, room: u16, look: &Look) {
-    let name = pad(name, label_room(room), look);
-    page.line(vec![
-        (name, Role::Label),
-        (" ".into(), Role::Label),
-        (value, role),
-    ]);
+    let left = room.saturating_sub(label_room(room) + 1);
+    let mut lines = vec![String::new()];
+    for part in value.split_inclusive(", ") {
+        match lines.last_mut() {
+            Some(line)
+                if line.is_empty() || width(line, look) + width(part.trim_end(), look) <= left =>
+            {
+                line.push_str(part);
+            }
+            _ => lines.push(part.to_owned()),
+        }
+    }
+    for (i, line) in lines.into_iter().enumerate() {
+        let name = if i == 0 { name } else { "" };
+        page.line(vec![
+            (pad(name, label_room(room), look), Role::Label),
+            (" ".into(), Role::Label),
+            (line.trim_end().to_owned(), role),
+        ]);
+    }
 }
 
 fn label_room(room: u16) -> u16 {
@@ -288,7 +303,7 @@ fn detail_row(page: &mut Page, row: &DetailRow, room: u16, look: &Look) {
         "" => String::new(),
         unit => format!(" ({unit})"),
     };
-    let name_room = room.saturating_sub(VALUE + RATE + 3).clamp(8, 44);
+    let name_room = room.saturating_sub(VALUE + RATE + 4).clamp(8, 44);
     let (value, value_role) = num(row.value, look, Role::Text, |v| v.to_string());
     let (rate, rate_role) = num(row.rate, look, Role::Label, si);
     page.line(vec![
