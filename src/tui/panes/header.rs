@@ -130,6 +130,10 @@ fn title(area: Rect, buf: &mut Buffer, h: &HeaderView<'_>, around: &Around<'_>, 
             };
             facts.push((3, vec![plain(lid)]));
             facts.push((4, vec![plain(state_word(local.state))]));
+            if local.pkey_limited {
+                // Its consequence: hosts' counters are not read.
+                facts.push((2, vec![plain("limited P_Key: switches only")]));
+            }
             match h.sm {
                 Some(sm) => {
                     let sm_text = format!("SM LID {} {}", sm.lid, sm.state_name());
@@ -224,6 +228,10 @@ fn size(h: &HeaderView<'_>) -> Vec<Fact> {
             ],
         ),
     ];
+    if s.aggregators > 0 {
+        let nodes = many(s.aggregators, "aggregation node", "aggregation nodes");
+        facts.push((10, nodes));
+    }
     if s.routers > 0 {
         facts.push((8, many(s.routers, "router", "routers")));
     }
