@@ -90,7 +90,7 @@ pub struct WatchArgs {
     #[arg(value_name = "SOCKET")]
     pub path: Option<PathBuf>,
 
-    /// For forced commands of sshd: never suspend, so that nobody gets a shell
+    /// For forced commands of sshd: never suspend, so that nobody gets a shell, and write no file
     #[arg(long)]
     pub restricted: bool,
 }

@@ -158,6 +158,75 @@ fn a_recorded_session_gives_the_same_reports_byte_for_byte() {
 }
 
 #[test]
+fn a_recorded_session_gives_the_same_paths_tables_sms_and_sa_byte_for_byte() {
+    let dir = tempfile::tempdir().unwrap();
+    let subjects: [(&[&str], &str); 6] = [
+        (&["path", "cn002", "leaf05"], "arrives, over 3 switches"),
+        (&["routes", "leaf01"], "valid lids dumped"),
+        (
+            &["uses", "leaf01", "34"],
+            "# reached by leaf01[34] (to spine02[1])",
+        ),
+        (&["sms"], "Standby"),
+        (&["sa"], "PortInfoRecord"),
+        (&["sa", "services"], "ServiceID 0x0100000000000002"),
+    ];
+    for (number, (words, says)) in subjects.into_iter().enumerate() {
+        let file = dir.path().join(format!("{number}.pcapng.zst"));
+        let file = file.to_str().unwrap();
+        for json in [false, true] {
+            let mut live = vec!["report"];
+            live.extend(words);
+            let mut replay = live.clone();
+            live.extend(["--record", file, "--force"]);
+            replay.extend(["--from", file]);
+            if json {
+                live.push("--json");
+                replay.push("--json");
+            }
+            let live = run(&fast(&live));
+            assert!(live.status.success(), "{}", stderr(&live));
+            let text = stdout(&live);
+            assert!(json || text.contains(says), "{words:?}: {text}");
+            let replayed = run(&replay);
+            assert!(replayed.status.success(), "{}", stderr(&replayed));
+            assert_eq!(text, stdout(&replayed), "{words:?}, json {json}");
+            if json {
+                let parsed: serde_json::Value = serde_json::from_str(&text).unwrap();
+                assert_eq!(parsed["simulated"], true);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_subject_that_is_not_there_is_a_mistake_with_a_sentence() {
+    for (words, says) in [
+        (&["path", "cn001"][..], "say `fabtop report path FROM TO`"),
+        (&["path", "cn001", "cn999"], "no node is called \"cn999\""),
+        (&["path", "cn001", "mds1"], "has 2 ports: name one"),
+        (&["path", "cn001", "cn002", "--path-bits", "1"], "LMC 0"),
+        (&["routes"], "say `fabtop report routes SWITCH`"),
+        (&["routes", "cn001"], "is no switch"),
+        (&["uses", "leaf01"], "name a port of leaf01"),
+        (&["uses", "leaf01", "99"], "leaf01 has no port 99"),
+        (
+            &["sa", "bananas"],
+            "the SA has no table \"bananas\": name one of nodes",
+        ),
+        (&["nodes", "cn001"], "this report takes no name"),
+        (
+            &["sms", "--path-bits", "1"],
+            "--path-bits belongs to `report path`",
+        ),
+    ] {
+        let mut args = vec!["report"];
+        args.extend(words);
+        mistake(&fast(&args), &[says]);
+    }
+}
+
+#[test]
 fn a_recording_is_not_overwritten_unless_forced() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("kept.pcapng");

@@ -62,6 +62,8 @@ pub enum Input {
     Command(Command),
     /// The model's queue is above half full, or no longer.
     Pressure(bool),
+    /// Somebody set the wall clock: nanoseconds since the Unix epoch now.
+    Wall(i64),
 }
 
 /// What the core wants of a driver.
@@ -243,6 +245,7 @@ impl Core {
             Input::Gone(why) => self.device_gone(why),
             Input::Back => self.device_back(),
             Input::Command(command) => self.command(command),
+            Input::Wall(wall) => self.emit(What::ClockStep { wall }),
             Input::Pressure(held) => {
                 if self.held != held {
                     self.held = held;

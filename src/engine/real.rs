@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::io;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use crossbeam_channel::{Receiver, Sender, TryRecvError, unbounded};
 
@@ -123,12 +123,46 @@ pub fn start(port: Box<dyn MadPort>, config: Config, sinks: Sinks) -> io::Result
                 batch: Batcher::default(),
                 outlet: Outlet::new(sinks),
                 zero: Instant::now(),
+                wall: WallClock::new(wall_now()),
                 held: false,
                 finished: false,
             }
             .run();
         })?;
     Ok(Handle { commander, thread })
+}
+
+/// Wall time, nanoseconds since the Unix epoch.
+fn wall_now() -> i64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |d| i64::try_from(d.as_nanos()).unwrap_or(i64::MAX))
+}
+
+/// What the wall clock should show, to notice that somebody set it.
+#[derive(Debug)]
+struct WallClock {
+    /// Wall time at the session's time 0.
+    zero: i64,
+}
+
+impl WallClock {
+    /// A difference below this is a clock that is slewed, or a thread that was late.
+    const STEP: u64 = 1_000_000_000;
+
+    fn new(zero: i64) -> WallClock {
+        WallClock { zero }
+    }
+
+    /// The wall time if it is another than it should be at `now`.
+    fn step(&mut self, now: Stamp, wall: i64) -> Option<i64> {
+        let passed = i64::try_from(now.0).unwrap_or(i64::MAX);
+        let should = self.zero.saturating_add(passed);
+        if wall.abs_diff(should) < WallClock::STEP {
+            return None;
+        }
+        self.zero = wall.saturating_sub(passed);
+        Some(wall)
+    }
 }
 
 struct Driver {
@@ -139,6 +173,7 @@ struct Driver {
     batch: Batcher,
     outlet: Outlet,
     zero: Instant,
+    wall: WallClock,
     held: bool,
     finished: bool,
 }
@@ -201,7 +236,15 @@ impl Driver {
                     self.finished = true;
                     break;
                 }
-                other => feed::act(&mut self.core, &mut *self.port, now, other),
+                other => {
+                    // Once a second, with everything else that is local.
+                    if matches!(other, Output::ReadLocal)
+                        && let Some(wall) = self.wall.step(now, wall_now())
+                    {
+                        self.core.handle(now, Input::Wall(wall));
+                    }
+                    feed::act(&mut self.core, &mut *self.port, now, other);
+                }
             }
         }
         done
@@ -255,5 +298,33 @@ impl Driver {
                 std::thread::sleep(Duration::from_millis(10));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wall_clock_that_is_set_is_noticed_once() {
+        const SECOND: i64 = 1_000_000_000;
+        let mut clock = WallClock::new(100 * SECOND);
+        let mut at = |secs: u64, wall: i64| clock.step(Stamp::from_secs(secs), wall);
+        assert_eq!(at(5, 105 * SECOND), None);
+        // Half a second off: slewed, or read late.
+        assert_eq!(at(6, 106 * SECOND + SECOND / 2), None);
+        // An hour back, and on from there.
+        assert_eq!(at(7, 107 * SECOND - 3600 * SECOND), Some(-3493 * SECOND));
+        assert_eq!(at(8, 108 * SECOND - 3600 * SECOND), None);
+        // A day ahead, as after a suspend in which the session's time stood still.
+        assert_eq!(at(9, 86_509 * SECOND), Some(86_509 * SECOND));
+        assert_eq!(at(10, 86_510 * SECOND), None);
+        // Slewed away second by second, it is told once it is a second.
+        let mut clock = WallClock::new(0);
+        let drift = |s: u64| (s as i64) * SECOND + (s as i64) * SECOND / 10;
+        let told: Vec<u64> = (1..=25)
+            .filter(|s| clock.step(Stamp::from_secs(*s), drift(*s)).is_some())
+            .collect();
+        assert_eq!(told, [10, 20]);
     }
 }

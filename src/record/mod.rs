@@ -36,6 +36,6 @@ pub use seek::{SeekPoint, Seeker};
 pub use sink::Limits;
 pub use wire::FORMAT;
 pub use writer::{
-    Destination, Handle, Outputs, Progress, Wanted, start, start_limited, start_outputs,
+    Alarm, Destination, Handle, Outputs, Progress, Wanted, start, start_limited, start_outputs,
 };
 pub use zst::IndexMark;

@@ -61,6 +61,9 @@ pub struct Wanted {
     pub limits: Limits,
 }
 
+/// Is told, in one sentence and at once, why a recording stopped early. It must not wait.
+pub type Alarm = Box<dyn FnMut(&str) + Send>;
+
 /// Who gets the encoder's bytes.
 #[derive(Default)]
 pub struct Outputs {
@@ -68,8 +71,8 @@ pub struct Outputs {
     pub recording: Option<Wanted>,
     /// Viewers.
     pub audience: Option<Box<dyn Audience>>,
-    /// Is told, in one sentence and at once, why a recording stopped early. It must not wait.
-    pub alarm: Option<Box<dyn FnMut(&str) + Send>>,
+    /// Whom to tell that the recording stopped.
+    pub alarm: Option<Alarm>,
 }
 
 impl std::fmt::Debug for Outputs {
@@ -279,7 +282,7 @@ fn spawn(
     take: Option<Take>,
     trimmed: u64,
     audience: Option<Box<dyn Audience>>,
-    alarm: Option<Box<dyn FnMut(&str) + Send>>,
+    alarm: Option<Alarm>,
     options: Options,
     batches: Receiver<SharedBatch>,
 ) -> io::Result<Handle> {
@@ -315,7 +318,7 @@ struct Stream {
     expected: Option<u64>,
     take: Option<Take>,
     audience: Option<Box<dyn Audience>>,
-    alarm: Option<Box<dyn FnMut(&str) + Send>>,
+    alarm: Option<Alarm>,
     shared: Arc<Shared>,
 }
 

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, Sender, unbounded};
+use crossbeam_channel::{Receiver, Sender, bounded};
 
 use super::*;
 use crate::event::{Batch, Event, Opened, Settings, SharedBatch, What};
@@ -36,7 +36,7 @@ impl House {
             ..Config::new(path.clone(), "collector-host")
         })
         .unwrap();
-        let (events, batches) = unbounded();
+        let (events, batches) = bounded(0);
         let outputs = Outputs {
             audience: Some(Box::new(server.publisher())),
             ..Outputs::default()
@@ -69,10 +69,11 @@ impl House {
             what,
         };
         self.next += 1;
-        let events = vec![event];
-        self.events
-            .send(std::sync::Arc::new(Batch { events }))
-            .unwrap();
+        // Nothing waits in this channel: once the empty one is taken, the other one is done.
+        for events in [vec![event], Vec::new()] {
+            let batch = std::sync::Arc::new(Batch { events });
+            self.events.send(batch).unwrap();
+        }
     }
 
     /// Lets the encoder end, and then the server. Gives back what another house needs.
