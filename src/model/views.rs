@@ -328,7 +328,7 @@ impl Model {
         PortRow {
             key: s.key,
             name: &s.data.name,
-            kind: s.node.kind,
+            kind: self.topology.shown_kind(s.node),
             state: s.port.state(),
             phys: s.port.info.as_ref().map(|i| i.phys_state().code()),
             width: s.port.width(),
@@ -364,7 +364,7 @@ impl Model {
         TrafficRow {
             key: s.key,
             name: &s.data.name,
-            kind: s.node.kind,
+            kind: self.topology.shown_kind(s.node),
             peer: self.peer_view(s.port),
             tx_bps: rate(Counter::XmitData).map(bits),
             rx_bps: rate(Counter::RcvData).map(bits),

@@ -125,6 +125,7 @@ impl Fixture {
             }
         }
         f.size = SubnetSize {
+            aggregators: 0,
             switches: usize::try_from(leaves).unwrap() + 2,
             cas: usize::try_from(leaves).unwrap() * usize::from(hosts),
             routers: 0,

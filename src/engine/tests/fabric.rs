@@ -68,6 +68,8 @@ pub struct Fabric {
     pub script: Option<Script>,
     pub gone: bool,
     pub reports: bool,
+    /// IsSMdisabled: a planarized device.
+    pub sm_disabled: bool,
     pub refused: Vec<Agent>,
     /// All that was sent.
     pub sent: Vec<(Stamp, Outgoing)>,
@@ -141,6 +143,7 @@ impl Fabric {
             script: None,
             gone: false,
             reports: true,
+            sm_disabled: false,
             refused: Vec::new(),
             sent: Vec::new(),
             most_in_flight: [0; 2],
@@ -436,7 +439,7 @@ impl Fabric {
             sm_lid: self.sm_lid,
             sm_sl: 0,
             state: at.state,
-            cap_mask: 0,
+            cap_mask: if self.sm_disabled { 0x400 } else { 0 },
             pkey_index: Some(0),
             pkey_limited: false,
         }

@@ -342,5 +342,6 @@ fn kind_word(row: &PortRow<'_>) -> &'static str {
         NodeKind::Ca => "CA adapter",
         NodeKind::Switch => "SW switch",
         NodeKind::Router => "RT router",
+        NodeKind::Aggregation => "AN aggregation node",
     }
 }
