@@ -16,9 +16,7 @@ use super::sms::Sms;
 use super::sweep::Loops;
 use super::table::Table;
 use crate::command::Command;
-use crate::event::{
-    Event, Opened, Pace, Reading, ReadingEnded, Sent, Settings, Severity, SweepKind, Topic, What,
-};
+use crate::event::{Event, Opened, Pace, Sent, Settings, Severity, SweepKind, What};
 use crate::fabric::{Guid, NodeId, PortKey, Target, Topology};
 use crate::port::{Agent, AgentReport, Arrival, LocalPort, Outgoing, PortError, Source, Stamp};
 
@@ -613,30 +611,6 @@ impl Core {
             let settings = Box::new(self.config.settings.clone());
             self.emit(What::Settings(settings));
         }
-    }
-
-    /// Reads what no sweep asks for.
-    fn read(&mut self, topic: Topic) {
-        if self.closing.is_some() {
-            return;
-        }
-        self.emit(What::Reading(Box::new(Reading {
-            topic: topic.clone(),
-            ended: None,
-        })));
-        match topic {
-            _ if !self.is_live() => self.reading_ended(topic, ReadingEnded::default()),
-            Topic::Path { .. } | Topic::Table { .. } => self.read_routes(topic),
-            Topic::Sa { tables } => self.read_records(tables),
-            Topic::Sms => self.read_sms(),
-        }
-    }
-
-    pub(super) fn reading_ended(&mut self, topic: Topic, ended: ReadingEnded) {
-        self.emit(What::Reading(Box::new(Reading {
-            topic,
-            ended: Some(ended),
-        })));
     }
 
     fn quit(&mut self) {
