@@ -190,9 +190,12 @@ fn alert_count(h: &HeaderView<'_>, around: &Around<'_>) -> Fact {
         1 => "1 alert".to_owned(),
         n => format!("{} alerts", grouped(n as u64)),
     };
-    if n.critical > 0 {
-        text += &format!(": {} critical", grouped(n.critical as u64));
-    }
+    text += &match (n.critical, n.warning) {
+        (0, 0) => ": info".to_owned(),
+        (0, 1) => ": 1 warning".to_owned(),
+        (0, n) => format!(": {} warnings", grouped(n as u64)),
+        (n, _) => format!(": {} critical", grouped(n as u64)),
+    };
     let role = match (n.critical, n.warning) {
         _ if around.known_alerts >= n.all() => Role::Label,
         (0, 0) => Role::Text,
