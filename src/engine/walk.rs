@@ -1,5 +1,10 @@
 //! Discovery: by directed route from the local node, pipelined, each link asked from one end.
 //!
+//! SwitchInfo.PortStateChange is of no use here: the bit stays set until somebody clears it by a
+//! Set, which is the subnet manager's business and not ours, and it clears it within the moment
+//! in which we might look. What changed is found by the reports of trap 128 and by the port
+//! states of known switches, which are asked first; only what changed there is walked.
+//!
 //! A node is asked for its details once in a discovery; a second link to it costs one NodeInfo,
 //! and nothing where the other end of that link was confirmed already.
 

@@ -68,6 +68,8 @@ pub struct Fabric {
     pub script: Option<Script>,
     pub gone: bool,
     pub reports: bool,
+    /// Where the local table holds the default P_Key.
+    pub pkey_index: u16,
     /// IsSMdisabled: a planarized device.
     pub sm_disabled: bool,
     pub refused: Vec<Agent>,
@@ -143,6 +145,7 @@ impl Fabric {
             script: None,
             gone: false,
             reports: true,
+            pkey_index: 0,
             sm_disabled: false,
             refused: Vec::new(),
             sent: Vec::new(),
@@ -440,7 +443,7 @@ impl Fabric {
             sm_sl: 0,
             state: at.state,
             cap_mask: if self.sm_disabled { 0x400 } else { 0 },
-            pkey_index: Some(0),
+            pkey_index: Some(self.pkey_index),
             pkey_limited: false,
         }
     }

@@ -369,7 +369,7 @@ fn with_the_limited_key_switches_only_are_asked_for_counters() {
 }
 
 #[test]
-fn a_planarized_host_sends_no_smp_by_lid() {
+fn field_report_20_a_planarized_host_sends_no_smp_by_lid() {
     let mut bench = Bench::new(super::fabric::star(3));
     bench.fabric.get().sm_disabled = true;
     bench.run_ms(40_000);

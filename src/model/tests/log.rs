@@ -130,7 +130,7 @@ fn a_node_that_a_discovery_does_not_find_is_missing_and_comes_back() {
 
 /// Field report 15: the cache of a replaced switch lived forever.
 #[test]
-fn a_node_that_stays_away_is_forgotten() {
+fn field_report_15_a_node_that_stays_away_is_forgotten() {
     let mut s = Session::fabric();
     for number in 2..=8 {
         s.discovery(number, |s| {
@@ -398,7 +398,7 @@ fn every_generic_trap_is_told_with_names_and_ports() {
 
 /// Field report 26: a kernel refuses one class's registration; the rest works.
 #[test]
-fn a_refused_agent_is_listed_and_told() {
+fn field_report_26_a_refused_agent_is_listed_and_told() {
     let mut s = Session::fabric();
     s.event(What::Agent(Box::new(crate::port::AgentReport {
         agent: crate::port::Agent::Perf,
