@@ -2,8 +2,10 @@
 //!
 //! This room is vocabulary only: it must never do anything.
 
+use std::collections::BTreeMap;
+
 use crate::event::{Settings, Topic};
-use crate::fabric::PortKey;
+use crate::fabric::{Guid, PortKey};
 
 /// A request to the engine.
 #[derive(Clone, Debug)]
@@ -19,6 +21,13 @@ pub enum Command {
     Focus(Option<PortKey>),
     /// Use other settings from here on.
     Settings(Box<Settings>),
+    /// The node name map was read again: the names, and the lines of it that are of no use.
+    Names {
+        /// Names by GUID; `None` if the file cannot be read any more.
+        names: Option<BTreeMap<Guid, String>>,
+        /// What is wrong with it, a line each.
+        problems: Vec<String>,
+    },
     /// Put a bookmark into the stream.
     Mark(String),
     /// Put an operator's act into the stream.

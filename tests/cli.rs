@@ -404,3 +404,25 @@ fn help_and_version_go_to_standard_output() {
         assert!(output.stderr.is_empty());
     }
 }
+
+#[test]
+fn an_m_key_that_is_none_is_refused_and_never_repeated() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("key");
+    fs::write(&file, "0xsecret\n").unwrap();
+    let file = file.to_str().unwrap();
+    for args in [
+        ["--m-key", "0xsecret"],
+        ["--m-key-file", file],
+        ["--m-key-file", "/nonexistent/key"],
+    ] {
+        let args = fast(&["report", "nodes", "--once", args[0], args[1]]);
+        mistake(&args, &["key"]);
+        assert!(!stderr(&run(&args)).contains("secret"));
+    }
+    // A good one goes into the SMPs and nothing is said of it.
+    fs::write(file, "0x5ec2e75ec2e75ec2\n").unwrap();
+    let output = run(&fast(&["report", "nodes", "--once", "--m-key-file", file]));
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(!stdout(&output).contains("5ec2e7"));
+}

@@ -52,7 +52,7 @@ fn subnet(session: &Session) -> Subnet {
     for node in session.model.topology().nodes() {
         let kind = match node.kind {
             NodeKind::Switch => 'S',
-            NodeKind::Ca => 'H',
+            NodeKind::Ca | NodeKind::Aggregation => 'H',
             NodeKind::Router => 'R',
             NodeKind::Unknown => '?',
         };

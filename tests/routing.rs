@@ -300,3 +300,46 @@ fn names_guids_and_lids_all_find_a_port_and_two_of_a_name_are_an_error() {
         .unwrap_err();
     assert!(error.contains("at its port 0"), "{error}");
 }
+
+#[test]
+fn whole_tables_of_all_switches_are_read_within_the_budget() {
+    use fabtop::engine::Config;
+    use fabtop::event::What;
+
+    let mut config = Config::default();
+    // 50 a second over any 100 ms: five in each.
+    config.settings.smp.rate = 50;
+    let mut bench = Bench::with(fat_tree(6, 6, 3, 1), SimOptions::healthy(), config);
+    bench.run(Stamp::from_secs(30));
+    let from = bench.events.len();
+    let switches: Vec<_> = bench
+        .model
+        .topology()
+        .nodes()
+        .filter(|n| n.kind == NodeKind::Switch)
+        .map(|n| n.id)
+        .collect();
+    for switch in &switches {
+        bench
+            .engine
+            .command(fabtop::command::Command::Read(Topic::Table {
+                switch: *switch,
+            }));
+    }
+    bench.run(Stamp::from_secs(40));
+    let now = bench.engine.now();
+    for switch in &switches {
+        let routes = bench.model.routes(*switch, now).unwrap();
+        assert_eq!((routes.read, routes.rows.len()), ((1, 1), 36 + 9));
+    }
+    let smps: Vec<Stamp> = bench.events[from..]
+        .iter()
+        .filter(|e| matches!(&e.what, What::Sent(s) if s.mad.class().is_smp()))
+        .map(|e| e.at)
+        .collect();
+    assert!(smps.len() >= 18, "{}", smps.len());
+    for window in smps.windows(6) {
+        let span = window[5].since(window[0]);
+        assert!(span >= Duration::from_millis(100), "six SMPs in {span:?}");
+    }
+}

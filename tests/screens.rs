@@ -507,6 +507,17 @@ fn an_alert_is_acknowledged_opened_and_filtered() {
     facts.revision += 1;
     let buf = draw(&mut app, &facts, 120, 30);
     assert!(lines(&buf)[0].contains("CRITICAL  open"));
+    // Graver than when it was acknowledged: not known any more either.
+    press(&mut app, &facts, "ga");
+    draw(&mut app, &facts, 120, 30);
+    press(&mut app, &facts, "ga");
+    let buf = draw(&mut app, &facts, 120, 30);
+    assert!(text(&buf).contains("3 alerts: 1 critical, 2 known"));
+    facts.alerts[1].severity = fabtop::event::Severity::Critical;
+    facts.revision += 1;
+    let buf = draw(&mut app, &facts, 120, 30);
+    assert!(text(&buf).contains("3 alerts: 2 critical, 1 known"));
+    assert!(lines(&buf)[0].contains("CRITICAL  open"));
     // To its port.
     press(&mut app, &facts, "g\n");
     let buf = draw(&mut app, &facts, 120, 30);

@@ -95,6 +95,7 @@ fn collect(
         };
         let handle = engine::start(port, config, sinks)
             .map_err(|e| Failure::io("cannot start the engine's thread", &e))?;
+        super::names::follow(common, handle.commander.clone());
         outlets.arm(handle.commander.on_recording_stopped());
         if let Some(path) = outlets.socket() {
             complain(&format!("listening on {}", path.display()));

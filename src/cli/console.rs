@@ -49,6 +49,7 @@ pub fn live(cli: &Cli) -> Result<(), Failure> {
         }),
     };
     outlets.arm(handle.commander.on_recording_stopped());
+    super::names::follow(common, handle.commander.clone());
     let commander = handle.commander.clone();
     let mode = Mode::Live(Box::new(move |command| {
         commander.send(command);

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use super::names::NAME_MAPS;
 use super::{Failure, complain};
 use crate::config::{Common, SimTime};
 use crate::engine;
@@ -14,9 +15,6 @@ use crate::model::alerts;
 use crate::port::{MadPort, PortError, UmadPort};
 use crate::sim::ibsim::IbsimPort;
 use crate::sim::{self, SimOptions, SimPort};
-
-/// Where a name map is looked for when none is named.
-const NAME_MAPS: [&str; 2] = ["/etc/rdma/ib-node-name-map", "/etc/opensm/ib-node-name-map"];
 
 /// Where infiniband-diags has its thresholds.
 const THRESHOLDS: &str = "/etc/infiniband-diags/error_thresholds";

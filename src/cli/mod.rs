@@ -7,6 +7,7 @@ mod collect;
 mod console;
 mod fabric;
 mod headless;
+mod names;
 mod outlets;
 mod replay;
 mod signals;

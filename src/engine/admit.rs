@@ -16,7 +16,11 @@ impl Core {
                 .and_then(|l| self.topology.by_lid(l.sm_lid))
                 .map(|key| key.node),
             Who::Local => self.topology.local().map(|key| key.node),
-            Who::Beyond(_) => None,
+            // Where it is known who is there, the question counts as one to that node.
+            Who::Beyond(via) => {
+                let peer = self.topology.port(via).and_then(|p| p.peer);
+                peer.map(|peer| peer.node)
+            }
         };
         let lane = job.lane();
         if let Some(id) = job.seat {

@@ -6,9 +6,9 @@ use super::core::Core;
 use super::job::{Ask, Done, Job, Lane, Who};
 use super::nodes::{Pma, Redirect};
 use super::table::{Pending, Stage};
-use crate::event::{Malformed, Received, What};
-use crate::fabric::Changes;
-use crate::mad::{Attribute, ClassPortInfo, Mad, MgmtClass, StatusCode};
+use crate::event::{Malformed, Received, Severity, What};
+use crate::fabric::{Changes, NodeId};
+use crate::mad::{Attribute, ClassPortInfo, Mad, MgmtClass, PathRecord, StatusCode};
 use crate::port::{Address, Arrival};
 
 /// How often "busy" is taken for an answer before the request counts as failed.
@@ -18,7 +18,7 @@ const BUSY_MOST: u8 = 10;
 pub(super) const fn is_sa(ask: Ask) -> bool {
     matches!(
         ask,
-        Ask::Inform(_) | Ask::Path(_) | Ask::Table(_) | Ask::Told(_)
+        Ask::Inform(_) | Ask::Path(_) | Ask::PathGid(_) | Ask::Table(_) | Ask::Told(_)
     )
 }
 
@@ -146,7 +146,11 @@ impl Core {
         let Ok(info) = ClassPortInfo::from_bytes(mad.data()) else {
             return false;
         };
-        // LID 0 means a GID to resolve, which no performance agent is known to do.
+        // LID 0 means a GID to resolve (spec 13.4.8.1).
+        if info.redirect_lid() == 0 && info.redirect_qp() != 0 {
+            self.resolve(id, &info);
+            return false;
+        }
         if !(1..0xC000).contains(&info.redirect_lid()) || info.redirect_qp() == 0 {
             return false;
         }
@@ -160,6 +164,57 @@ impl Core {
         job.attempt = 1;
         self.share(job.lane()).push(job);
         true
+    }
+
+    /// A performance agent redirects to a GID: the SA is asked for the way there, once.
+    fn resolve(&mut self, id: NodeId, info: &ClassPortInfo) {
+        let node = self.nodes.entry(id).or_default();
+        let to = (
+            info.redirect_gid(),
+            info.redirect_qp(),
+            info.redirect_qkey(),
+        );
+        if node.redirect_gid == Some(to) {
+            return;
+        }
+        node.redirect_gid = Some(to);
+        if self.sa_lid().is_some() {
+            self.enqueue(Job::new(Ask::PathGid(id), Who::Sm));
+        } else {
+            self.not_resolved(id);
+        }
+    }
+
+    fn not_resolved(&mut self, id: NodeId) {
+        if let Some((gid, ..)) = self.nodes.get(&id).and_then(|n| n.redirect_gid) {
+            self.note(
+                Severity::Warning,
+                Some(id),
+                format!(
+                    "its performance management is at the GID {gid}, to which the SA tells no \
+                     path: its counters cannot be read"
+                ),
+            );
+        }
+    }
+
+    /// The SA told the way to the GID of a redirection, or that there is none.
+    fn redirect_resolved(&mut self, id: NodeId, mad: &Mad, ok: bool) {
+        let record = PathRecord::from_bytes(mad.data()).ok();
+        let record = record.filter(|r| ok && (1..0xC000).contains(&r.dlid()));
+        let to = self.nodes.get(&id).and_then(|n| n.redirect_gid);
+        let (Some(record), Some((_, qpn, qkey))) = (record, to) else {
+            return self.not_resolved(id);
+        };
+        let node = self.nodes.entry(id).or_default();
+        // What it said of itself it said before it could be asked.
+        node.forget_pma();
+        node.redirect = Some(Redirect {
+            lid: record.dlid(),
+            qpn,
+            qkey,
+            sl: record.sl(),
+        });
     }
 
     /// What an answer leads to.
@@ -187,6 +242,7 @@ impl Core {
             }
             (Ask::Inform(subscribe), _) => self.informed(subscribe, mad),
             (Ask::Path(id), _) => self.path_told(id, mad),
+            (Ask::PathGid(id), _) => self.redirect_resolved(id, mad, ok),
             (Ask::Told(step), _) => self.told(job, step, ok, changes.who),
             (Ask::Table(table), _) => self.table_told(table, mad),
             (Ask::SmInfoAt(_), _) if ok => self.sm_seen(mad),

@@ -16,12 +16,12 @@ use super::sms::Sms;
 use super::sweep::Loops;
 use super::table::Table;
 use crate::command::Command;
-use crate::event::{
-    Event, Opened, Pace, Reading, ReadingEnded, Sent, Settings, Severity, SweepKind, Topic, What,
-};
-use crate::fabric::{NodeId, PortKey, Target, Topology};
+use crate::event::{Event, Opened, Pace, Sent, Settings, Severity, SweepKind, What};
+use crate::fabric::{Guid, NodeId, PortKey, Target, Topology};
 use crate::port::{Agent, AgentReport, Arrival, LocalPort, Outgoing, PortError, Source, Stamp};
 
+/// Bad lines of a node name map that are told one by one.
+const NAME_PROBLEMS: usize = 5;
 /// How often a removed device is looked for.
 const REOPEN: Duration = Duration::from_secs(1);
 /// Unsolicited MADs and malformed bytes that are recorded one by one, a second.
@@ -477,6 +477,16 @@ impl Core {
                     .into(),
             );
         }
+        let unmanaged = |p: &LocalPort| p.lid == 0 || p.sm_lid == 0;
+        if unmanaged(&port) && old.as_ref().is_none_or(|old| !unmanaged(old)) {
+            self.note(
+                Severity::Warning,
+                None,
+                "no subnet manager has given this port a LID: the subnet is read by directed \
+                 route only, and counters, which need LIDs, cannot be read"
+                    .into(),
+            );
+        }
         let Some(old) = old else {
             if self.has_agent(Agent::SmpDirected) {
                 self.loops.discover_at(self.now);
@@ -575,6 +585,7 @@ impl Core {
                 self.emit(What::Settings(settings));
                 self.emit_pace();
             }
+            Command::Names { names, problems } => self.names_read(names, problems),
             Command::Mark(text) => self.emit(What::Mark { text: text.into() }),
             Command::Act(text) => self.emit(What::Act { text: text.into() }),
             Command::RecordingStopped(why) => {
@@ -584,28 +595,22 @@ impl Core {
         }
     }
 
-    /// Reads what no sweep asks for.
-    fn read(&mut self, topic: Topic) {
-        if self.closing.is_some() {
-            return;
+    /// The node name map changed. Names of lines that are of no use any more are gone; where
+    /// the file is, all of them stay.
+    fn names_read(&mut self, names: Option<BTreeMap<Guid, String>>, problems: Vec<String>) {
+        let count = problems.len();
+        for text in problems.into_iter().take(NAME_PROBLEMS) {
+            self.note(Severity::Warning, None, text);
         }
-        self.emit(What::Reading(Box::new(Reading {
-            topic: topic.clone(),
-            ended: None,
-        })));
-        match topic {
-            _ if !self.is_live() => self.reading_ended(topic, ReadingEnded::default()),
-            Topic::Path { .. } | Topic::Table { .. } => self.read_routes(topic),
-            Topic::Sa { tables } => self.read_records(tables),
-            Topic::Sms => self.read_sms(),
+        if let Some(more) = count.checked_sub(NAME_PROBLEMS + 1) {
+            let text = format!("node name map: {} more lines are of no use", more + 1);
+            self.note(Severity::Warning, None, text);
         }
-    }
-
-    pub(super) fn reading_ended(&mut self, topic: Topic, ended: ReadingEnded) {
-        self.emit(What::Reading(Box::new(Reading {
-            topic,
-            ended: Some(ended),
-        })));
+        if let Some(names) = names.filter(|names| *names != self.config.settings.names) {
+            self.config.settings.names = names;
+            let settings = Box::new(self.config.settings.clone());
+            self.emit(What::Settings(settings));
+        }
     }
 
     fn quit(&mut self) {

@@ -51,6 +51,8 @@ pub(super) enum Ask {
     Path(NodeId),
     /// What the SA tells of somebody who does not.
     Told(Step),
+    /// PathRecord to the GID that a node's performance agent redirects to.
+    PathGid(NodeId),
     /// A whole table of the SA.
     Table(SaTable),
     /// SMInfo of a port of a node, by its LID.

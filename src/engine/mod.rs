@@ -34,6 +34,7 @@ mod guard;
 mod job;
 mod nodes;
 mod notice;
+mod read;
 mod real;
 mod records;
 mod routes;

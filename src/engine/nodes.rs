@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, VecDeque};
 use super::job::{Job, Lane, RunId};
 use super::rtt::Rtt;
 use super::sums::Sums;
-use crate::mad::{ClassCaps, ClassCaps2};
+use crate::mad::{ClassCaps, ClassCaps2, Gid};
 use crate::port::Stamp;
 
 /// A node that does not answer is asked less and less often.
@@ -134,6 +134,8 @@ pub(super) struct NodeState {
     /// Service level towards it, once the SA told.
     pub(super) sl: Option<u8>,
     pub(super) redirect: Option<Redirect>,
+    /// A redirection to a GID: to where, the queue pair and its key, until the SA resolves it.
+    pub(super) redirect_gid: Option<(Gid, u32, u32)>,
     pub(super) reread: Reread,
     /// Counter sweep in which it was last counted as skipped.
     pub(super) skipped_in: [u32; 2],

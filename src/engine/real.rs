@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::io;
+use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -28,6 +29,8 @@ const BEHIND: Duration = Duration::from_millis(5);
 pub struct Commander {
     commands: Sender<Command>,
     waker: Waker,
+    /// The engine's thread holds the other end.
+    alive: Weak<()>,
 }
 
 impl Commander {
@@ -44,6 +47,11 @@ impl Commander {
         move |why| {
             commander.send(Command::RecordingStopped(why));
         }
+    }
+
+    /// False once the engine has ended.
+    pub fn is_running(&self) -> bool {
+        self.alive.strong_count() > 0
     }
 
     /// Asks the engine to end. False if it has ended.
@@ -107,13 +115,16 @@ fn words(panic: &(dyn Any + Send)) -> String {
 pub fn start(port: Box<dyn MadPort>, config: Config, sinks: Sinks) -> io::Result<Handle> {
     let waker = Waker::new().map_err(io::Error::other)?;
     let (commands, inbox) = unbounded();
+    let alive = Arc::new(());
     let commander = Commander {
         commands,
         waker: waker.clone(),
+        alive: Arc::downgrade(&alive),
     };
     let thread = std::thread::Builder::new()
         .name("engine".to_owned())
         .spawn(move || {
+            let _alive = alive;
             let core = Core::new(config, port.source());
             Driver {
                 core,

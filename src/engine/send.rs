@@ -13,7 +13,7 @@ use crate::event::{SendFailed, What};
 use crate::fabric::sa::SaTable;
 use crate::fabric::{DrPath, NodeId, NodeKind, Request, Target};
 use crate::mad::{
-    Attribute, ClassPortInfo, InformInfo, LinearForwardingTable, LinkRecord, Mad, Method,
+    Attribute, ClassPortInfo, Gid, InformInfo, LinearForwardingTable, LinkRecord, Mad, Method,
     MlnxExtPortInfo, NodeDescription, NodeInfo, NodeRecord, NodeType, PathRecord, PortCaps,
     PortCounters, PortCountersExtended, PortExtendedSpeeds, PortInfo, PortInfoExtended,
     PortInfoRecord, PortSamplesControl, SmInfo, SwitchInfo, component,
@@ -274,7 +274,9 @@ impl Core {
                     Ask::SmInfoAt(port) => node.lid(port),
                     _ => node.any_lid(),
                 };
+                // Silence may mean that the LID is another by now: further attempts go by route.
                 if job.by == By::Lid
+                    && job.attempt == 1
                     && self.can_route_by_lid()
                     && let Some(lid) = lid
                     && self.topology.local().is_none_or(|local| local.node != id)
@@ -368,7 +370,9 @@ impl Core {
             return Err(Unmade::Moot);
         }
         let lid = match port {
-            Some(port) if node.kind != NodeKind::Switch && port != ALL_PORTS => node.lid(port),
+            Some(port) if node.kind != NodeKind::Switch && port != ALL_PORTS => {
+                node.asking_lid(port)
+            }
             _ => node.any_lid(),
         }
         .ok_or(Unmade::NoWay)?;
@@ -417,6 +421,25 @@ impl Core {
                 record.set_reversible(true).set_numb_path(1);
                 let mask = component::PATH_DLID
                     | component::PATH_SLID
+                    | component::PATH_REVERSIBLE
+                    | component::PATH_NUMB_PATH;
+                let mut mad = Mad::sa(Method::Get, PathRecord::ID, 0, mask, tid);
+                mad.set_data(&record);
+                mad
+            }
+            Ask::PathGid(id) => {
+                let (gid, ..) = self
+                    .nodes
+                    .get(&id)
+                    .and_then(|n| n.redirect_gid)
+                    .ok_or(Unmade::Moot)?;
+                let mut record = PathRecord::new();
+                record
+                    .set_dgid(gid)
+                    .set_sgid(Gid::new(local.gid_prefix, local.port_guid));
+                record.set_reversible(true).set_numb_path(1);
+                let mask = component::PATH_DGID
+                    | component::PATH_SGID
                     | component::PATH_REVERSIBLE
                     | component::PATH_NUMB_PATH;
                 let mut mad = Mad::sa(Method::Get, PathRecord::ID, 0, mask, tid);

@@ -196,6 +196,12 @@ impl Loops {
             .filter(|run| run.number == id.number)
     }
 
+    /// The sweep of a loop that runs.
+    pub(super) fn current(&self, kind: SweepKind) -> Option<RunId> {
+        let number = self.get(kind).run.as_ref()?.number;
+        Some(RunId { kind, number })
+    }
+
     /// The sweep goes on.
     pub(super) fn is_current(&self, id: RunId) -> bool {
         self.get(id.kind)
@@ -251,7 +257,7 @@ pub(super) fn counted_ports(node: &Node) -> Vec<u8> {
     }
     ports.extend(
         node.external_ports()
-            .filter(|p| node.port(*p).is_some_and(|p| p.is_up()) && node.lid(*p).is_some()),
+            .filter(|p| node.port(*p).is_some_and(|p| p.is_up()) && node.asking_lid(*p).is_some()),
     );
     ports
 }
@@ -630,7 +636,12 @@ impl Core {
         }));
         if kind == SweepKind::Discovery {
             let interval = self.settings().sweep_interval();
-            if self.topology.is_empty() {
+            let deaf = self
+                .topology
+                .local()
+                .and_then(|local| self.topology.node(local.node))
+                .is_some_and(|node| node.seen < self.topology.generation());
+            if self.topology.is_empty() || deaf {
                 self.loops.discover_at(now + NOTHING_FOUND);
                 return;
             }

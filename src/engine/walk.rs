@@ -1,5 +1,10 @@
 //! Discovery: by directed route from the local node, pipelined, each link asked from one end.
 //!
+//! SwitchInfo.PortStateChange is of no use here: the bit stays set until somebody clears it by a
+//! Set, which is the subnet manager's business and not ours, and it clears it within the moment
+//! in which we might look. What changed is found by the reports of trap 128 and by the port
+//! states of known switches, which are asked first; only what changed there is walked.
+//!
 //! A node is asked for its details once in a discovery; a second link to it costs one NodeInfo,
 //! and nothing where the other end of that link was confirmed already.
 
@@ -8,6 +13,7 @@ use std::time::Duration;
 use super::core::Core;
 use super::job::{Ask, By, Done, Job, Lane, RunId, Who};
 use crate::event::{Severity, SweepKind};
+use crate::fabric::topology::Doubt;
 use crate::fabric::{Change, Changes, NodeId, NodeKind, PortKey};
 use crate::mad::{LinkSpeed, PhysState, PortCaps, PortCaps2};
 use crate::port::Stamp;
@@ -248,10 +254,14 @@ impl Core {
         for change in &changes.list {
             match *change {
                 Change::NodeMissing(id) => self.forget_back_off(id),
+                Change::Doubt(doubt) => self.ask_in_doubt(doubt),
+                Change::Elsewhere(port) => self.ask_in_doubt(Doubt::Port(port)),
+                Change::Duplicate { second, .. } => self.walk_twin(second),
                 Change::Lid { port, .. } => {
                     let node = self.nodes.entry(port.node).or_default();
                     node.sl = None;
                     node.redirect = None;
+                    node.redirect_gid = None;
                 }
                 Change::Replaced { expected, found } => {
                     self.note(
@@ -262,6 +272,43 @@ impl Core {
                     self.surprised();
                 }
                 _ => {}
+            }
+        }
+    }
+
+    /// Two answers contradict each other: what the first was about is asked again.
+    fn ask_in_doubt(&mut self, doubt: Doubt) {
+        let run = self.open_rediscovery();
+        match doubt {
+            Doubt::Behind(via) => {
+                if self.probing.insert(via) {
+                    let job = Job::new(Ask::NodeInfo, Who::Beyond(via));
+                    self.enqueue(job.run(Some(run)).urgent());
+                }
+            }
+            Doubt::Port(key) => {
+                let job = Job::new(Ask::PortInfo(key.port), Who::Node(key.node));
+                self.enqueue(job.run(Some(run)).urgent());
+            }
+        }
+        self.count(Some(run), Done::Dropped);
+    }
+
+    /// A node turned out to be two: the second is asked for its details.
+    fn walk_twin(&mut self, id: NodeId) {
+        let own = self.open_rediscovery();
+        let run = self.loops.current(SweepKind::Discovery).unwrap_or(own);
+        self.walk(id, run);
+        self.count(Some(own), Done::Dropped);
+        let generation = self.topology.generation();
+        let Some(entry) = self.topology.node(id).map(|n| id.port(n.entry)) else {
+            return;
+        };
+        if let Some(via) = self.topology.port(entry).and_then(|p| p.peer) {
+            self.beyond.remove(&via);
+            for key in [via, entry] {
+                let node = self.nodes.entry(key.node).or_default();
+                node.verify(key.port, generation);
             }
         }
     }

@@ -173,6 +173,9 @@ pub enum NodeKind {
     Switch,
     /// Router.
     Router,
+    /// Aggregation node of SHARP: by NodeType a channel adapter, inside a switch. Only shown;
+    /// see [`Topology::shown_kind`](super::Topology::shown_kind).
+    Aggregation,
 }
 
 impl NodeKind {
@@ -194,6 +197,7 @@ impl fmt::Display for NodeKind {
             NodeKind::Ca => "CA",
             NodeKind::Switch => "SW",
             NodeKind::Router => "RT",
+            NodeKind::Aggregation => "AN",
         })
     }
 }

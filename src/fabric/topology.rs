@@ -5,6 +5,7 @@
 //! the same exchanges in the same order, so their [`Topology::digest`]s agree.
 
 mod told;
+mod twins;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -15,9 +16,14 @@ use crate::mad::{
 };
 
 pub use told::{GET_PROTECTED, Told};
+pub use twins::Doubt;
 
 /// Full discoveries that a node may miss before it is forgotten.
 pub const KEEP_MISSING: u32 = 6;
+
+/// Vendor id of Mellanox, and device id of its aggregation nodes.
+const MELLANOX: u32 = 0x2c9;
+const AGGREGATION_NODE: u16 = 0xcf09;
 
 /// PortState code of a port without a link.
 const DOWN: u8 = 1;
@@ -158,14 +164,36 @@ impl Node {
         (lid != 0 && lid < 0xC000).then_some(lid)
     }
 
-    /// A LID by which the node can be asked anything: port 0's, or the first active port's.
+    /// A LID by which the node can be asked anything: port 0's, or that of an active port, first
+    /// the one by which it was found.
     pub fn any_lid(&self) -> Option<Lid> {
         if self.kind == NodeKind::Switch {
             return self.lid(0);
         }
-        self.external_ports()
+        std::iter::once(self.entry)
+            .chain(self.external_ports())
+            .filter(|p| self.is_in_subnet(*p))
             .filter(|p| self.port(*p).is_some_and(|p| p.state() == Some(4)))
             .find_map(|p| self.lid(p))
+    }
+
+    /// The port belongs to the subnet that was discovered: it is the one by which the node was
+    /// found, or its link's other end is known. Other ports of an adapter may be plugged into
+    /// another subnet, where other nodes have the same LIDs.
+    pub fn is_in_subnet(&self, port: u8) -> bool {
+        self.kind == NodeKind::Switch
+            || port == self.entry
+            || self.port(port).is_some_and(|p| p.peer.is_some())
+    }
+
+    /// The LID by which the counters of `port` are asked: its own, or if that is of another
+    /// subnet, one by which the node is reached.
+    pub fn asking_lid(&self, port: u8) -> Option<Lid> {
+        if self.is_in_subnet(port) {
+            self.lid(port)
+        } else {
+            self.any_lid()
+        }
     }
 
     /// The switch has an enhanced port 0, which has counters of its own.
@@ -221,6 +249,17 @@ pub enum Change {
     LinkFound(PortKey, PortKey),
     /// A link is gone.
     LinkLost(PortKey, PortKey),
+    /// What is sent to this port's LID reaches another: its LID is another one by now.
+    Elsewhere(PortKey),
+    /// Somebody answers with a GUID that seems to be another's: this tells whether it is so.
+    Doubt(Doubt),
+    /// Two nodes share a GUID.
+    Duplicate {
+        /// The one that was known.
+        first: NodeId,
+        /// The one that was found.
+        second: NodeId,
+    },
     /// A node is protected by an M_Key and not asked any more; or it may be asked again.
     Guarded(NodeId, bool),
 }
@@ -242,6 +281,7 @@ pub struct Topology {
     nodes: BTreeMap<NodeId, Node>,
     lids: BTreeMap<Lid, PortKey>,
     told: told::AllTold,
+    claims: twins::Claims,
 }
 
 impl Topology {
@@ -294,6 +334,28 @@ impl Topology {
         (u32::from(lid - base) < (1u32 << lmc)).then_some(key)
     }
 
+    /// What a node is shown as: an aggregation node of SHARP is told from a host by what it is.
+    ///
+    /// It is a channel adapter of Mellanox with the device id of such (53001), or with the
+    /// SystemImageGUID of the very switch that it is plugged into, whose part it is.
+    pub fn shown_kind(&self, node: &Node) -> NodeKind {
+        if node.kind != NodeKind::Ca || node.info.vendor_id() != MELLANOX {
+            return node.kind;
+        }
+        let system = node.info.system_image_guid();
+        let part = system != 0
+            && node.ports.iter().filter_map(|p| p.peer).any(|peer| {
+                self.node(peer.node).is_some_and(|n| {
+                    n.kind == NodeKind::Switch && n.info.system_image_guid() == system
+                })
+            });
+        if node.info.device_id() == AGGREGATION_NODE || part {
+            NodeKind::Aggregation
+        } else {
+            node.kind
+        }
+    }
+
     /// Number of nodes known, present or not.
     pub fn len(&self) -> usize {
         self.nodes.len()
@@ -313,6 +375,15 @@ impl Topology {
     /// for [`KEEP_MISSING`] discoveries are forgotten.
     pub fn discovery_ended(&mut self) -> Changes {
         let mut changes = Changes::default();
+        // The local node itself was silent: that says nothing of the others.
+        let deaf = |local: PortKey| {
+            self.node(local.node)
+                .is_some_and(|n| n.seen < self.generation)
+        };
+        if self.local.is_some_and(deaf) {
+            return changes;
+        }
+        self.settle_claims(true, &mut changes);
         let now = self.generation;
         let missing: Vec<NodeId> = self
             .nodes
@@ -348,6 +419,8 @@ impl Topology {
         }
         self.lids.retain(|_, key| key.node != id);
         self.told.retain(|via, _| via.node != id);
+        self.claims
+            .retain(|via, claim| via.node != id && claim.is_not_of(id));
     }
 
     fn port_mut(&mut self, key: PortKey) -> Option<&mut Port> {
@@ -373,6 +446,7 @@ impl Topology {
             NodeInfo::ID => {
                 if let Ok(info) = NodeInfo::from_bytes(view.data()) {
                     self.learn_node_info(request, info, &mut changes);
+                    self.settle_claims(false, &mut changes);
                 }
                 return changes;
             }
@@ -381,6 +455,10 @@ impl Topology {
                     return changes;
                 };
                 if !self.nodes.contains_key(&id) {
+                    return changes;
+                }
+                if let Some(port) = self.answered_elsewhere(request, reply) {
+                    changes.list.push(Change::Elsewhere(port));
                     return changes;
                 }
                 changes.who = Some(id);
@@ -428,6 +506,25 @@ impl Topology {
         changes
     }
 
+    /// A cheap cross-check of LID-routed questions: the PortInfo of the port that the LID was
+    /// thought to be of must show that LID. Else the LID names another by now, or the port has
+    /// another one: a directed route tells.
+    fn answered_elsewhere(&self, request: &Request, reply: &Mad) -> Option<PortKey> {
+        if request.path.is_some() || request.attribute != PortInfo::ID {
+            return None;
+        }
+        let key = request.target.node?.port((request.modifier & 0xFF) as u8);
+        if self.by_lid(request.lid) != Some(key) {
+            return None;
+        }
+        let info = PortInfo::from_bytes(reply.view().data()).ok()?;
+        let down = info.port_state().code() == DOWN && key.port != 0;
+        let span = 1u32 << info.lmc();
+        let offset = u32::from(request.lid).checked_sub(u32::from(info.lid()));
+        let fits = offset.is_some_and(|offset| offset < span);
+        (!down && info.lid() != 0 && !fits).then_some(key)
+    }
+
     fn saw(&mut self, id: NodeId, changes: &mut Changes) {
         let generation = self.generation;
         if let Some(node) = self.nodes.get_mut(&id) {
@@ -440,12 +537,44 @@ impl Topology {
     }
 
     fn learn_node_info(&mut self, request: &Request, info: NodeInfo, changes: &mut Changes) {
-        let id = NodeId::new(info.node_guid());
+        let Some(id) = self.identify(request, &info, changes) else {
+            return;
+        };
         changes.who = Some(id);
+        let entry = info.local_port();
+        self.add_node(id, &info, request.path, changes);
+        if let Some(expected) = request.target.node
+            && request.target.via.is_none()
+        {
+            if expected != id {
+                changes.list.push(Change::Replaced {
+                    expected,
+                    found: id,
+                });
+            }
+            return;
+        }
+        match request.target.via {
+            Some(via) => {
+                self.told.remove(&via);
+                self.link(via, id.port(entry), changes);
+            }
+            None => self.local = Some(id.port(entry)),
+        }
+    }
+
+    /// A node is there, by this route.
+    fn add_node(
+        &mut self,
+        id: NodeId,
+        info: &NodeInfo,
+        route: Option<DrPath>,
+        changes: &mut Changes,
+    ) {
+        let info = *info;
         let entry = info.local_port();
         let ports = usize::from(info.num_ports()) + 1;
         let kind = NodeKind::from_code(info.node_type().code());
-        let route = request.path;
         let present = self.nodes.get(&id).is_some_and(|n| n.present);
         if self.nodes.contains_key(&id) {
             self.saw(id, changes);
@@ -484,22 +613,6 @@ impl Topology {
         let slot = if kind == NodeKind::Switch { 0 } else { entry };
         if let Some(port) = node.ports.get_mut(usize::from(slot)) {
             port.guid = Some(Guid(info.port_guid()));
-        }
-        if let Some(expected) = request.target.node {
-            if expected != id {
-                changes.list.push(Change::Replaced {
-                    expected,
-                    found: id,
-                });
-            }
-            return;
-        }
-        match request.target.via {
-            Some(via) => {
-                self.told.remove(&via);
-                self.link(via, id.port(entry), changes);
-            }
-            None => self.local = Some(id.port(entry)),
         }
     }
 
@@ -553,14 +666,32 @@ impl Topology {
         {
             self.unlink(key, peer, changes);
         }
+        self.port_heard(key, state, changes);
+        self.settle_claims(false, changes);
     }
 
     fn set_lid(&mut self, key: PortKey, from: Lid, to: Lid, changes: &mut Changes) {
         if from != to && self.lids.get(&from) == Some(&key) {
             self.lids.remove(&from);
         }
-        if to != 0 && to < 0xC000 {
-            self.lids.insert(to, key);
+        // A port of which no link is known may be in another subnet, with another's LID.
+        let mine = |topology: &Topology, key: PortKey| {
+            topology.node(key.node).is_some_and(|n| {
+                n.present && n.is_in_subnet(key.port) && n.lid(key.port) == Some(to)
+            })
+        };
+        let taken = self
+            .lids
+            .get(&to)
+            .is_some_and(|other| *other != key && mine(self, *other));
+        if to != 0 && to < 0xC000 && (!taken || mine(self, key)) {
+            // Whoever had it has another one by now.
+            if let Some(other) = self.lids.insert(to, key)
+                && other != key
+                && self.node(other.node).is_some_and(|n| n.present)
+            {
+                changes.list.push(Change::Elsewhere(other));
+            }
         }
         if from != 0 && from != to {
             changes.list.push(Change::Lid {

@@ -1,6 +1,7 @@
 //! The fold: what each event changes.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use super::log::Kind;
 use super::state::{Destination, Failure, Pending, Slot};
@@ -128,8 +129,21 @@ impl Model {
                 true
             }
             What::Settings(settings) => {
+                let before = std::mem::take(&mut self.settings.names);
+                let only_names = self.settings
+                    == (Settings {
+                        names: BTreeMap::new(),
+                        ..(**settings).clone()
+                    });
+                self.settings.names = before;
+                let text = match (self.settings.names != settings.names, only_names) {
+                    (true, true) => {
+                        format!("node name map read again: {} names", settings.names.len())
+                    }
+                    _ => "settings changed".to_owned(),
+                };
                 self.use_settings(settings);
-                self.say(at, Kind::Session, Severity::Info, "settings changed");
+                self.say(at, Kind::Session, Severity::Info, text);
                 true
             }
             What::Mark { text } => {

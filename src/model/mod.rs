@@ -13,6 +13,7 @@
 pub mod alerts;
 mod baseline;
 pub mod ber;
+mod counter;
 pub mod counters;
 mod detail;
 pub mod diagnosis;

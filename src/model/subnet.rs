@@ -31,6 +31,8 @@ fn nodes_of(change: &Change) -> [Option<NodeId>; 2] {
         Change::PortState { port, .. } | Change::LinkRate { port } | Change::Lid { port, .. } => {
             [Some(port.node), None]
         }
+        Change::Duplicate { first, second } => [Some(first), Some(second)],
+        Change::Doubt(_) | Change::Elsewhere(_) => [None, None],
         Change::LinkFound(a, b) | Change::LinkLost(a, b) => [Some(a.node), Some(b.node)],
     }
 }
@@ -282,7 +284,6 @@ impl Model {
             match *change {
                 Change::NodeAppeared(id) => {
                     self.slot_of(id);
-                    self.judge_twin(at, id);
                     if self.discovered {
                         self.announce.push((at, id, None));
                     }
@@ -307,6 +308,20 @@ impl Model {
                 Change::Replaced { expected, found } => {
                     let text = format!("{found} answers in place of {}", self.name(expected));
                     self.about(at, Kind::Node, Severity::Warning, expected.port(0), text);
+                }
+                // Questions, no news yet.
+                Change::Doubt(_) | Change::Elsewhere(_) => {}
+                Change::Duplicate { first, second } => {
+                    let text = format!(
+                        "two nodes have the GUID {}: {} and {}, behind {} and {}",
+                        first.guid,
+                        self.name(first),
+                        self.name(second),
+                        self.behind(first),
+                        self.behind(second),
+                    );
+                    self.about(at, Kind::Node, Severity::Critical, second.port(0), text);
+                    self.judge_twin(at, second, true);
                 }
                 Change::Guarded(id, guarded) => {
                     // That it does not answer is as it should be.
@@ -350,6 +365,16 @@ impl Model {
                 }
             }
         }
+    }
+
+    /// The port that a node is reached through, in words.
+    fn behind(&self, id: NodeId) -> String {
+        let via = self
+            .topology
+            .node(id)
+            .and_then(|n| n.port(n.entry)?.peer)
+            .map(|via| self.port_name(via));
+        via.unwrap_or_else(|| "—".to_owned())
     }
 
     fn about(&mut self, at: Stamp, kind: Kind, severity: Severity, key: PortKey, text: String) {
@@ -490,7 +515,8 @@ impl Model {
                 size.missing += 1;
                 continue;
             }
-            match node.kind {
+            match self.topology.shown_kind(node) {
+                NodeKind::Aggregation => size.aggregators += 1,
                 NodeKind::Switch => size.switches += 1,
                 NodeKind::Ca => size.cas += 1,
                 NodeKind::Router => size.routers += 1,

@@ -38,7 +38,7 @@ impl Model {
                     part.busiest = Some((share, s.key));
                 }
             }
-            if s.node.kind != NodeKind::Ca {
+            if self.topology.shown_kind(s.node) != NodeKind::Ca {
                 continue;
             }
             part.counted.1 += 1;

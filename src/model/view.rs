@@ -106,6 +106,8 @@ pub struct SubnetSize {
     pub cas: usize,
     /// Routers present.
     pub routers: usize,
+    /// Aggregation nodes of SHARP present: no hosts, and not counted as such.
+    pub aggregators: usize,
     /// Links (each counted once).
     pub links: usize,
     /// External ports of all nodes, with a link or not.

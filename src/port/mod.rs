@@ -420,3 +420,28 @@ pub trait MadPort: Send {
     /// Still gone, or what opening said.
     fn reopen(&mut self) -> Result<(), PortError>;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Field report 23: SMPs were sent on the agent of general services. The class of a MAD
+    /// decides: the two subnet management classes are QP0's, the others QP1's.
+    #[test]
+    fn field_report_23_the_class_decides_the_agent() {
+        let agents = [0x01, 0x81, 0x03, 0x04].map(Agent::for_class);
+        assert_eq!(
+            agents,
+            [
+                Some(Agent::SmpLid),
+                Some(Agent::SmpDirected),
+                Some(Agent::SubnAdm),
+                Some(Agent::Perf)
+            ]
+        );
+        // Communication management and vendor classes are not ours.
+        assert_eq!([0x07, 0x0a, 0x30].map(Agent::for_class), [None; 3]);
+        assert_eq!((Address::smp(7).qpn, Address::directed().qpn), (0, 0));
+        assert_eq!(Address::gmp(7, 0, 0).qpn, 1);
+    }
+}

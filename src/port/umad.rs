@@ -583,7 +583,7 @@ mod tests {
     /// Two devices of one port GUID, of which one has IsSMdisabled (bit 10): SMPs by the other,
     /// whichever was asked for.
     #[test]
-    fn planarized_devices_are_used_together() {
+    fn field_report_20_planarized_devices_are_used_together() {
         let dir = TempDir::new().unwrap();
         device(dir.path(), 0, "mlx5_0", "0x00000400\n", GUID);
         device(dir.path(), 1, "smi1", "0x00000000\n", GUID);

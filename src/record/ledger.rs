@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, HashMap};
 use crate::event::{Batch, Event, Known, Sent, SweepKind, What};
 use crate::fabric::{NodeId, PortKey, Request, Target};
 use crate::mad::{
-    Attribute, ErrorCounts, LinkRecord, Mad, Method, MgmtClass, NodeRecord, PortCounters,
+    Attribute, ErrorCounts, LinkRecord, Mad, Method, MgmtClass, NodeInfo, NodeRecord, PortCounters,
     PortInfoRecord,
 };
 use crate::model::Model;
@@ -347,12 +347,20 @@ impl Ledger {
             else {
                 continue;
             };
+            let mut target = entry.target;
+            if MgmtClass::new(entry.key.class).is_smp()
+                && let (NodeInfo::ID, Some(via)) = (entry.key.attribute, target.via)
+            {
+                // Which of two that share a GUID it is, the answer alone does not tell.
+                let peer = self.model.topology().port(via).and_then(|p| p.peer);
+                target.node = peer.map(|p| p.node).filter(|id| id.twin != 0);
+            }
             events.push(Event {
                 seq: next,
                 at: entry.at,
                 what: What::Known(Box::new(Known {
                     at: entry.at,
-                    target: entry.target,
+                    target,
                     request,
                     addr: entry.addr,
                     reply,

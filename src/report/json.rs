@@ -161,6 +161,7 @@ pub(super) fn kind(kind: NodeKind) -> &'static str {
         NodeKind::Ca => "CA",
         NodeKind::Switch => "switch",
         NodeKind::Router => "router",
+        NodeKind::Aggregation => "aggregation node",
     }
 }
 

@@ -182,7 +182,7 @@ fn name(model: &Model, node: &Node) -> String {
 fn quoted(node: &Node) -> String {
     let letter = match node.kind {
         NodeKind::Switch => 'S',
-        NodeKind::Ca => 'H',
+        NodeKind::Ca | NodeKind::Aggregation => 'H',
         NodeKind::Router => 'R',
         NodeKind::Unknown => '?',
     };

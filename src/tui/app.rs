@@ -326,15 +326,20 @@ impl<F: Facts> App<F> {
                 .alerts()
                 .iter()
                 .find(|a| alerts::key(a) == *key)
-                .map(|a| (alerts::mark(a), a.cleared.is_some())),
+                .map(|a| {
+                    let known = alerts::is_known(a, &self.acknowledged);
+                    (alerts::mark(a), a.severity, known, a.cleared.is_some())
+                }),
             _ => None,
         };
         match selected {
             None => self.say("Select an alert in the Alerts pane (4)."),
-            Some((_, true)) => self.say("This alert is cleared already."),
-            Some((mark, false)) => {
-                if !self.acknowledged.remove(&mark) {
-                    self.acknowledged.insert(mark);
+            Some((.., true)) => self.say("This alert is cleared already."),
+            Some((mark, severity, known, false)) => {
+                if known {
+                    self.acknowledged.remove(&mark);
+                } else {
+                    self.acknowledged.insert(mark, severity);
                 }
                 // Known ones stand below the others.
                 self.renewals += 1;

@@ -68,6 +68,10 @@ pub struct Fabric {
     pub script: Option<Script>,
     pub gone: bool,
     pub reports: bool,
+    /// Where the local table holds the default P_Key.
+    pub pkey_index: u16,
+    /// IsSMdisabled: a planarized device.
+    pub sm_disabled: bool,
     pub refused: Vec<Agent>,
     /// All that was sent.
     pub sent: Vec<(Stamp, Outgoing)>,
@@ -141,6 +145,8 @@ impl Fabric {
             script: None,
             gone: false,
             reports: true,
+            pkey_index: 0,
+            sm_disabled: false,
             refused: Vec::new(),
             sent: Vec::new(),
             most_in_flight: [0; 2],
@@ -436,8 +442,8 @@ impl Fabric {
             sm_lid: self.sm_lid,
             sm_sl: 0,
             state: at.state,
-            cap_mask: 0,
-            pkey_index: Some(0),
+            cap_mask: if self.sm_disabled { 0x400 } else { 0 },
+            pkey_index: Some(self.pkey_index),
             pkey_limited: false,
         }
     }

@@ -13,7 +13,7 @@ fn is_perf(out: &Outgoing, lid: u16) -> bool {
 }
 
 #[test]
-fn a_lost_first_reply_costs_one_retry() {
+fn field_report_13_a_lost_first_reply_costs_one_retry() {
     let fabric = star(3);
     let mut lost = false;
     fabric.get().script = Some(Box::new(move |_, out| {
@@ -51,7 +51,7 @@ fn a_lost_first_reply_costs_one_retry() {
 }
 
 #[test]
-fn one_dead_host_of_five_hundred_delays_nobody() {
+fn field_report_01_one_dead_host_of_five_hundred_delays_nobody() {
     let fabric = tree(2, 25, 20);
     let mut config = Config::default();
     config.settings.interval_ns = 1_000_000_000;
@@ -413,7 +413,7 @@ fn another_local_lid_is_an_event_and_a_reason_to_discover() {
 }
 
 #[test]
-fn a_discovery_that_loses_a_node_half_way_keeps_what_it_has() {
+fn field_report_19_a_discovery_that_loses_a_node_half_way_keeps_what_it_has() {
     let fabric = tree(2, 3, 3);
     // One leaf tells who it is and then says nothing more.
     fabric.get().script = Some(Box::new(|_, out| {

@@ -166,7 +166,7 @@ fn a_consumer_that_is_behind_stops_new_requests() {
 }
 
 #[test]
-fn quit_withdraws_the_subscription_and_then_nothing_leaves() {
+fn field_report_11_quit_withdraws_the_subscription_and_then_nothing_leaves() {
     let mut bench = Bench::new(tree(2, 4, 4));
     bench.fabric.get().latency = Duration::from_millis(20);
     bench.run_ms(3_000);

@@ -5,11 +5,13 @@ mod counters;
 mod fabric;
 mod faults;
 mod guard;
+mod kinds;
 mod late;
 mod manners;
 mod notices;
 mod sweeps;
 mod thread;
+mod twins;
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -271,3 +271,42 @@ fn a_host_with_the_limited_key_asks_switches_only_and_says_so() {
     }
     assert!(said);
 }
+
+/// Field report 7: sampling every second needs no rediscovery every second.
+#[test]
+fn field_report_07_counters_and_topology_are_read_at_their_own_intervals() {
+    let mut config = Config::default();
+    config.settings.interval_ns = 1_000_000_000;
+    let mut bench = Bench::with(tree(2, 4, 3), config);
+    bench.run_ms(25_500);
+    assert_eq!(bench.ended(SweepKind::Discovery).len(), 1);
+    assert!(bench.ended(SweepKind::Counters).len() >= 25);
+    let fabric = bench.fabric.get();
+    let later = fabric
+        .sent
+        .iter()
+        .filter(|(at, _)| *at > Stamp::from_secs(1));
+    let topology = later.filter(|(_, o)| o.mad.attr_id() == NodeInfo::ID && o.mad.class().is_smp());
+    assert_eq!(topology.count(), 0);
+}
+
+/// Field report 22: the P_Key index was fixed at 0, so that SA and PMA could not be reached in a
+/// management partition.
+#[test]
+fn field_report_22_gmps_carry_the_index_of_the_default_key_and_smps_index_0() {
+    let fabric = star(3);
+    fabric.get().pkey_index = 5;
+    let mut bench = Bench::new(fabric);
+    bench.run_ms(6_000);
+    let fabric = bench.fabric.get();
+    let mut seen = std::collections::BTreeSet::new();
+    for (_, out) in &fabric.sent {
+        let class = out.mad.class();
+        seen.insert((class.code(), out.addr.pkey_index));
+    }
+    assert_eq!(
+        seen,
+        [(0x01, 0), (0x03, 5), (0x04, 5), (0x81, 0)].into(),
+        "class and index"
+    );
+}

@@ -11,7 +11,7 @@ fn parse(text: &str) -> (Thresholds, Vec<Problem>) {
     Thresholds::parse(text.as_bytes(), Origin::Named, is_counter)
 }
 
-fn rules_of<'t>(t: &'t Thresholds, counter: &str) -> Vec<(u64, Over, Severity)> {
+fn rules_of(t: &Thresholds, counter: &str) -> Vec<(u64, Over, Severity)> {
     t.rules
         .iter()
         .filter(|r| r.counter == counter)
@@ -148,10 +148,11 @@ fn the_file_in_assets_says_what_holds_without_one() {
 
 #[test]
 fn suppression_is_by_name_and_place() {
-    let mut t = Thresholds::default();
-    t.suppress = ["VL15Dropped", "LinkDownedCounter@0x20/3", "*@0x30"]
-        .map(|s| s.parse().unwrap())
-        .to_vec();
+    let names = ["VL15Dropped", "LinkDownedCounter@0x20/3", "*@0x30"];
+    let t = Thresholds {
+        suppress: names.map(|s| s.parse().unwrap()).to_vec(),
+        ..Thresholds::default()
+    };
     let node = |guid| Some(NodeId::new(guid));
     assert!(t.is_suppressed("VL15Dropped", node(1), Some(1)));
     assert!(!t.is_suppressed("QP1Dropped", node(1), Some(1)));

@@ -229,3 +229,28 @@ fn a_reply_without_its_request_teaches_nothing() {
     assert_eq!(t.learn(&nobody, &reply), Changes::default());
     assert_eq!(t.digest(), before);
 }
+
+#[test]
+fn an_answer_to_a_lid_that_is_not_the_ports_own_is_not_believed() {
+    let mut t = small();
+    port_info(&mut t, FAR.port(1), PortState::Active, 9);
+    // Asked at LID 9, the port says that its LID is 12.
+    let request = Mad::smp_lid(Method::Get, PortInfo::ID, 1, 1);
+    let mut info = PortInfo::new();
+    info.set_port_state(PortState::Init).set_lid(12);
+    let reply = Mad::reply(&request.view(), &info);
+    let target = Target::port(FAR.port(1), 1);
+    let changes = t.learn(&Request::of(&request, 9, target), &reply);
+    assert_eq!(changes.list, [Change::Elsewhere(FAR.port(1))]);
+    assert_eq!(changes.who, None);
+    assert_eq!(t.port(FAR.port(1)).unwrap().state(), Some(4));
+    // With LMC 2, 9 is one of the four LIDs from 8.
+    info.set_lid(8).set_lmc(2);
+    let reply = Mad::reply(&request.view(), &info);
+    let changes = t.learn(&Request::of(&request, 9, target), &reply);
+    assert_eq!(changes.who, Some(FAR));
+    assert_eq!(t.port(FAR.port(1)).unwrap().state(), Some(2));
+    // Whoever takes a LID over has it, and the other one is asked for its own.
+    let changes = port_info(&mut t, HOST.port(1), PortState::Active, 8);
+    assert!(changes.list.contains(&Change::Elsewhere(FAR.port(1))));
+}

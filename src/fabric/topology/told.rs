@@ -134,26 +134,23 @@ impl Topology {
         let kind = NodeKind::from_code(info.node_type().code());
         let generation = self.generation;
         let route = self.node(via.node).and_then(|n| n.route.then(via.port));
-        if !self.nodes.contains_key(&id) {
+        self.nodes.entry(id).or_insert_with(|| {
             changes.list.push(Change::NodeAppeared(id));
-            self.nodes.insert(
+            Node {
                 id,
-                Node {
-                    id,
-                    kind,
-                    info,
-                    description: None,
-                    switch: None,
-                    ports: Vec::new(),
-                    route: route.unwrap_or(DrPath::LOCAL),
-                    entry,
-                    proven: generation,
-                    seen: generation,
-                    present: true,
-                    guarded: false,
-                },
-            );
-        }
+                kind,
+                info,
+                description: None,
+                switch: None,
+                ports: Vec::new(),
+                route: route.unwrap_or(DrPath::LOCAL),
+                entry,
+                proven: generation,
+                seen: generation,
+                present: true,
+                guarded: false,
+            }
+        });
         changes.list.extend(self.guard(id, true).list);
         self.saw(id, changes);
         if let Some(node) = self.nodes.get_mut(&id) {

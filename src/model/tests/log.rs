@@ -130,7 +130,7 @@ fn a_node_that_a_discovery_does_not_find_is_missing_and_comes_back() {
 
 /// Field report 15: the cache of a replaced switch lived forever.
 #[test]
-fn a_node_that_stays_away_is_forgotten() {
+fn field_report_15_a_node_that_stays_away_is_forgotten() {
     let mut s = Session::fabric();
     for number in 2..=8 {
         s.discovery(number, |s| {
@@ -284,9 +284,121 @@ fn notices_name_the_ports_they_are_about_and_repeats_fold() {
     assert_eq!(s.model.log()[2].about, Some(key(SWITCH, 2)));
 }
 
+/// Every generic trap of the specification (14.2.5.1, 13.4.8.2) in words: with names where LIDs
+/// and GIDs are known, with the port where the trap tells one.
+#[test]
+fn every_generic_trap_is_told_with_names_and_ports() {
+    let mut s = Session::fabric();
+    // A notice of this number from the switch (LID 2), its details by their offsets in the
+    // notice, of which the first 10 bytes are its head.
+    let report = |s: &mut Session, number: u16, details: &[(usize, &str)]| {
+        let mut bytes = [0; 80];
+        bytes[0] = 0x81;
+        bytes[4..6].copy_from_slice(&number.to_be_bytes());
+        bytes[7] = 2;
+        for (at, hex) in details {
+            let hex = hex.replace(' ', "");
+            for (i, pair) in hex.as_bytes().chunks(2).enumerate() {
+                let digits = std::str::from_utf8(pair).unwrap();
+                bytes[at + i] = u8::from_str_radix(digits, 16).unwrap();
+            }
+        }
+        let mut mad = Mad::sa(Method::Report, Notice::ID, 0, 0, 0x77);
+        mad.set_data(&Notice::from_bytes(&bytes).unwrap());
+        s.receive(mad);
+        s.texts().last().copied().unwrap_or_default().to_owned()
+    };
+    let port_gid = "fe80000000000000 0000000000001101";
+    let group = "ff12401bffff0000 0000000000000001";
+    let keys = [(12, "0003 0001"), (16, "00008001 00 000048 00 000052")];
+    let keys_259 = [(12, "0003 0001 8001 00 000048 00 000052"), (58, "0002 02")];
+    type Details<'a> = &'a [(usize, &'a str)];
+    let cases: [(u16, Details<'_>, &str); 17] = [
+        (
+            64,
+            &[(16, port_gid)],
+            "node7 mlx5_0 (fe80::1101) is in service",
+        ),
+        (
+            65,
+            &[(16, port_gid)],
+            "node7 mlx5_0 (fe80::1101) is out of service",
+        ),
+        (
+            66,
+            &[(16, group)],
+            "multicast group ff12:401b:ffff::1 created from leaf (LID 2)",
+        ),
+        (
+            67,
+            &[(16, group)],
+            "multicast group ff12:401b:ffff::1 deleted from leaf (LID 2)",
+        ),
+        (68, &[], "paths no longer valid from leaf (LID 2)"),
+        (69, &[], "paths recomputed from leaf (LID 2)"),
+        (128, &[(10, "0002")], "link state changed at leaf (LID 2)"),
+        (
+            129,
+            &[(12, "0002 02")],
+            "local link integrity errors at leaf[2] (LID 2)",
+        ),
+        (
+            130,
+            &[(12, "0002 01")],
+            "excessive buffer overruns at leaf[1] (LID 2)",
+        ),
+        (
+            131,
+            &[(12, "0003 01")],
+            "flow control watchdog expired at node7 mlx5_0[1] (LID 3)",
+        ),
+        (
+            144,
+            &[(12, "0003"), (16, "00000002")],
+            "local change at node7 mlx5_0 (LID 3): CapabilityMask 0x00000002",
+        ),
+        (
+            144,
+            &[(12, "0003 0001"), (20, "0001")],
+            "local change at node7 mlx5_0 (LID 3): NodeDescription",
+        ),
+        (
+            145,
+            &[(12, "0003"), (16, "0000000000000077")],
+            "SystemImageGUID of node7 mlx5_0 (LID 3) is now 0x0000000000000077",
+        ),
+        (
+            256,
+            &[(12, "0003 0000 01 00 0015 00000001 1122334455667788")],
+            "bad M_Key at leaf (LID 2) from node7 mlx5_0 (LID 3): Get(PortInfo) modifier 0x1",
+        ),
+        (
+            257,
+            &keys,
+            "bad P_Key 0x8001 from node7 mlx5_0 (LID 3) QP 0x48 to login1 mlx5_0 (LID 1) QP 0x52 seen by leaf (LID 2)",
+        ),
+        (
+            258,
+            &keys,
+            "bad Q_Key 0x8001 from node7 mlx5_0 (LID 3) QP 0x48 to login1 mlx5_0 (LID 1) QP 0x52 seen by leaf (LID 2)",
+        ),
+        (
+            259,
+            &keys_259,
+            "bad P_Key 0x8001 from node7 mlx5_0 (LID 3) QP 0x48 to login1 mlx5_0 (LID 1) QP 0x52 at leaf[2] (LID 2)",
+        ),
+    ];
+    for (number, details, words) in cases {
+        let said = report(&mut s, number, details);
+        assert_eq!(said, format!("notice {number}: {words}"));
+    }
+    // No key is ever told.
+    assert!(!s.texts().iter().any(|t| t.contains("1122334455667788")));
+}
+
 /// Field report 26: a kernel refuses one class's registration; the rest works.
 #[test]
-fn a_refused_agent_is_listed_and_told() {
+fn field_report_26_a_refused_agent_is_listed_and_told() {
     let mut s = Session::fabric();
     s.event(What::Agent(Box::new(crate::port::AgentReport {
         agent: crate::port::Agent::Perf,

@@ -53,7 +53,7 @@ fn an_fdr10_link_is_decoded() {
 
 /// Field report 10: a pulled cable made the port's row vanish.
 #[test]
-fn a_pulled_cable_leaves_the_row_down_and_an_event_says_when() {
+fn field_report_10_a_pulled_cable_leaves_the_row_down_and_an_event_says_when() {
     let mut s = Session::fabric();
     s.at(12.5).port_info(key(SWITCH, 2), &down());
     let row = s.model.port(key(SWITCH, 2), s.now).unwrap();
@@ -104,7 +104,7 @@ fn garbage_of_a_port_that_is_down_is_not_shown() {
 
 /// Field report 21: "could be faster" was flagged by the port's own capability mask.
 #[test]
-fn the_masks_of_port_0_decide_what_a_switch_port_could_do() {
+fn field_report_21_the_masks_of_port_0_decide_what_a_switch_port_could_do() {
     let mut s = Session::fabric();
     // External ports carry no masks of their own. Both ends do EDR, the link runs FDR.
     for port in 1..=2 {
@@ -146,7 +146,7 @@ fn a_link_narrower_than_both_ends_is_below_its_best() {
 
 /// Field report 19: a timeout in mid-discovery crashed the tool.
 #[test]
-fn a_partial_fabric_is_shown_as_partial() {
+fn field_report_19_a_partial_fabric_is_shown_as_partial() {
     let mut s = Session::new();
     s.discovery(1, |s| {
         s.appear(None, LOCAL, NodeType::Ca, 1, 1, "login1 mlx5_0");

@@ -10,7 +10,7 @@ fn ask() -> Mad {
 
 /// Field report 1: a dead host is listed as unresponsive; the others are not touched.
 #[test]
-fn a_dead_host_is_listed_and_only_it() {
+fn field_report_01_a_dead_host_is_listed_and_only_it() {
     let mut s = Session::fabric();
     let target = Target::port(key(HOST, 1), 1);
     s.at(10.0);
@@ -54,7 +54,7 @@ fn a_dead_host_is_listed_and_only_it() {
 
 /// Field report 13: the first reply is lost, the retry is answered.
 #[test]
-fn a_retry_that_succeeds_is_counted_and_no_failure() {
+fn field_report_13_a_retry_that_succeeds_is_counted_and_no_failure() {
     let mut s = Session::fabric();
     let target = Target::port(key(HOST, 1), 1);
     s.silence(target, ask(), 1, false);

@@ -4,7 +4,7 @@
 //! yet, and stays listed until its cause is gone. That is this screen's own memory.
 
 use std::cmp::Ordering;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use super::log::severity;
 use super::shared::draw_place;
@@ -20,8 +20,14 @@ use crate::tui::theme::Role;
 /// Sorted by severity at first.
 pub const FIRST_SORT: usize = 0;
 
-/// Alerts that the operator knows of.
-pub type Acknowledged = BTreeSet<(u64, u32)>;
+/// Alerts that the operator knows of, and how grave they were then.
+pub type Acknowledged = BTreeMap<(u64, u32), Severity>;
+
+/// The operator knows of it, and it is not graver than it was then.
+pub fn is_known(alert: &AlertRow<'_>, acknowledged: &Acknowledged) -> bool {
+    let then = acknowledged.get(&mark(alert));
+    then.is_some_and(|then| *then >= alert.severity)
+}
 
 /// An alert, ready to be shown.
 struct Row<'m> {
@@ -96,7 +102,7 @@ pub fn known<F: Facts>(facts: &F, acknowledged: &Acknowledged) -> usize {
     }
     let alerts = facts.alerts();
     let open = alerts.iter().filter(|a| a.cleared.is_none());
-    open.filter(|a| acknowledged.contains(&mark(a))).count()
+    open.filter(|a| is_known(a, acknowledged)).count()
 }
 
 /// Draws the pane.
@@ -108,7 +114,7 @@ pub fn draw<F: Facts>(sheet: &mut Sheet<'_, F>) {
         .alerts()
         .into_iter()
         .map(|alert| Row {
-            acknowledged: acknowledged.contains(&mark(&alert)),
+            acknowledged: is_known(&alert, acknowledged),
             opened: facts.wall(alert.opened),
             seen: facts.wall(alert.seen),
             cleared: alert.cleared.map(|at| facts.wall(at)),

@@ -130,6 +130,10 @@ fn title(area: Rect, buf: &mut Buffer, h: &HeaderView<'_>, around: &Around<'_>, 
             };
             facts.push((3, vec![plain(lid)]));
             facts.push((4, vec![plain(state_word(local.state))]));
+            if local.pkey_limited {
+                // Its consequence: hosts' counters are not read.
+                facts.push((2, vec![plain("limited P_Key: switches only")]));
+            }
             match h.sm {
                 Some(sm) => {
                     let sm_text = format!("SM LID {} {}", sm.lid, sm.state_name());
@@ -186,9 +190,12 @@ fn alert_count(h: &HeaderView<'_>, around: &Around<'_>) -> Fact {
         1 => "1 alert".to_owned(),
         n => format!("{} alerts", grouped(n as u64)),
     };
-    if n.critical > 0 {
-        text += &format!(": {} critical", grouped(n.critical as u64));
-    }
+    text += &match (n.critical, n.warning) {
+        (0, 0) => ": info".to_owned(),
+        (0, 1) => ": 1 warning".to_owned(),
+        (0, n) => format!(": {} warnings", grouped(n as u64)),
+        (n, _) => format!(": {} critical", grouped(n as u64)),
+    };
     let role = match (n.critical, n.warning) {
         _ if around.known_alerts >= n.all() => Role::Label,
         (0, 0) => Role::Text,
@@ -224,6 +231,10 @@ fn size(h: &HeaderView<'_>) -> Vec<Fact> {
             ],
         ),
     ];
+    if s.aggregators > 0 {
+        let nodes = many(s.aggregators, "aggregation node", "aggregation nodes");
+        facts.push((10, nodes));
+    }
     if s.routers > 0 {
         facts.push((8, many(s.routers, "router", "routers")));
     }

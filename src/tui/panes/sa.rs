@@ -111,7 +111,7 @@ fn manager(page: &mut Page, sm: &SmRow<'_>, room: u16, look: &Look) {
         ("/s".into(), Role::Label),
     ]);
     if let Some(d) = sm.changed {
-        line.push((format!(", so for {}", age(d)), Role::Label));
+        line.push((format!(", unchanged for {}", age(d)), Role::Label));
     }
     page.line(line);
     let mut words: Vec<String> = Vec::new();

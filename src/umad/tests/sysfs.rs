@@ -458,7 +458,7 @@ const PLANE_GSI: P = P {
 };
 
 #[test]
-fn pairs_of_planarized_devices() {
+fn field_report_20_pairs_of_planarized_devices() {
     let t = Tree::new();
     t.device("mlx5_0", "1: CA\n", &[PLANE_GSI]);
     t.device("smi0", "1: CA\n", &[PLANE]);
@@ -547,7 +547,7 @@ fn preferred_ports_of_pairs() {
 }
 
 #[test]
-fn as_many_devices_as_the_interface_allows() {
+fn field_report_24_as_many_devices_as_the_interface_allows() {
     let t = Tree::new();
     for i in 0..128u64 {
         let p = P {

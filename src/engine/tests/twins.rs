@@ -1,0 +1,246 @@
+//! Nodes that share a GUID, and what only looks like it, over the simulator.
+
+use super::*;
+use crate::fabric::{NodeId, NodeKind};
+use crate::model::Model;
+use crate::record::Ledger;
+use crate::sim::{Action, Faults, Script, SimOptions, SimPort, netfile};
+
+struct Seen {
+    model: Model,
+    engine: Virtual,
+    joined: Model,
+}
+
+/// Runs a session over a topology file; engine, model and whoever joins at the end agree.
+fn run(text: &str, script: Script, secs: u64) -> Seen {
+    let (fabric, problems) = netfile::parse(text);
+    assert!(problems.is_empty(), "{problems:?}");
+    let options = SimOptions {
+        load: 0.0,
+        faults: Faults::Script(script),
+        ..SimOptions::default()
+    };
+    let port = SimPort::new(fabric, options).unwrap();
+    let mut engine = Virtual::new(Box::new(port), Config::default());
+    let (mut model, mut ledger) = (Model::new(), Ledger::new());
+    let mut next = 0;
+    engine.run_until(Stamp::from_secs(secs), &mut |batch| {
+        for event in &batch.events {
+            model.apply(event);
+            ledger.observe(event);
+            next = event.seq + 1;
+            if let What::SweepEnded(s) = event.what {
+                assert_eq!(model.topology().digest(), s.digest, "{s:?}");
+            }
+        }
+    });
+    let mut joined = Model::new();
+    ledger.keyframe(next, &mut |events| {
+        for event in events {
+            joined.apply(event);
+        }
+    });
+    Seen {
+        model,
+        engine,
+        joined,
+    }
+}
+
+impl Seen {
+    fn ids(&self) -> Vec<String> {
+        let ids = |m: &Model| -> Vec<String> {
+            let present = m.topology().nodes().filter(|n| n.present);
+            present.map(|n| n.id.to_string()).collect()
+        };
+        let own = ids(&self.model);
+        assert_eq!(own, ids(&self.joined), "whoever joins sees the same nodes");
+        assert_eq!(
+            self.engine.topology().digest(),
+            self.model.topology().digest()
+        );
+        own
+    }
+
+    fn duplicates(&self) -> Vec<String> {
+        let lines = self.model.log().iter().map(|l| l.text.clone());
+        let told: Vec<String> = lines
+            .filter(|t| t.starts_with("two nodes have the GUID"))
+            .collect();
+        // Each is an alert, for whoever joins as well.
+        for model in [&self.model, &self.joined] {
+            let alerts = model.alerts();
+            let open = alerts.iter().filter(|a| a.kind == "duplicate_guid");
+            assert_eq!(open.count(), told.len(), "{told:?}");
+        }
+        told
+    }
+}
+
+const TWO_HOSTS: &str = r##"
+Hca 1 "H-0000000000000a01" # "here mlx5_0"
+[1] "S-0000000000000b01"[1]
+
+Hca 1 "H-0000000000000a02" # "mgmt1 mlx5_0"
+[1] "S-0000000000000b01"[2]
+
+Switch 6 "S-0000000000000b01" # "leaf" base port 0
+[1] "H-0000000000000a01"[1]
+[2] "H-0000000000000a02"[1]
+[3] "H-0000000000000a03"[1]
+[4] "H-0000000000000a04"[1]
+
+caguid=0xa03
+Hca 1 "H-0000000000000a03" # "flashed mlx5_0"
+[1] "S-0000000000000b01"[3]
+
+caguid=0xa03
+Hca 1 "H-0000000000000a04" # "twin mlx5_0"
+[1] "S-0000000000000b01"[4]
+"##;
+
+#[test]
+fn two_adapters_of_one_guid_are_reported_and_kept_apart() {
+    let seen = run(TWO_HOSTS, Script::new(), 10);
+    assert_eq!(
+        seen.ids(),
+        [
+            "0x0000000000000a01",
+            "0x0000000000000a02",
+            "0x0000000000000a03",
+            "0x0000000000000a03#1",
+            "0x0000000000000b01",
+        ]
+    );
+    let duplicates = seen.duplicates();
+    assert_eq!(duplicates.len(), 1, "{duplicates:?}");
+    assert!(duplicates[0].contains("leaf[3]") && duplicates[0].contains("leaf[4]"));
+    // Each has its own description, link and LID.
+    let leaf = NodeId::new(0xb01);
+    let mut lids = std::collections::BTreeSet::new();
+    let mut names = std::collections::BTreeSet::new();
+    for port in [3, 4] {
+        let peer = seen
+            .model
+            .topology()
+            .port(leaf.port(port))
+            .unwrap()
+            .peer
+            .unwrap();
+        let node = seen.model.topology().node(peer.node).unwrap();
+        lids.insert(node.lid(1).unwrap());
+        names.insert(seen.model.name(peer.node).to_owned());
+        assert!(
+            seen.model
+                .counters(peer, seen.model.last())
+                .iter()
+                .any(|c| c.value.get().is_some())
+        );
+    }
+    assert_eq!(lids.len(), 2);
+    assert_eq!(
+        names,
+        ["flashed mlx5_0".to_owned(), "twin mlx5_0".to_owned()].into()
+    );
+    // Further discoveries find nothing new.
+    let later = run(TWO_HOSTS, Script::new(), 1_300);
+    assert_eq!((later.ids(), later.duplicates().len()), (seen.ids(), 1));
+}
+
+const TWO_SWITCHES: &str = r##"
+Hca 1 "H-0000000000000a01" # "here mlx5_0"
+[1] "S-0000000000000b01"[1]
+
+Hca 1 "H-0000000000000a02" # "mgmt1 mlx5_0"
+[1] "S-0000000000000b01"[2]
+
+Switch 8 "S-0000000000000b01" # "root" base port 0
+[1] "H-0000000000000a01"[1]
+[2] "H-0000000000000a02"[1]
+[3] "S-0000000000000b02"[7]
+[4] "S-0000000000000b03"[7]
+[5] "S-0000000000000b02"[8]
+[6] "S-0000000000000b03"[8]
+
+switchguid=0xb02
+Switch 8 "S-0000000000000b02" # "left" base port 0
+[1] "H-0000000000000a11"[1]
+[7] "S-0000000000000b01"[3]
+[8] "S-0000000000000b01"[5]
+
+switchguid=0xb02
+Switch 8 "S-0000000000000b03" # "right" base port 0
+[1] "H-0000000000000a21"[1]
+[2] "H-0000000000000a22"[1]
+[7] "S-0000000000000b01"[4]
+[8] "S-0000000000000b01"[6]
+
+Hca 1 "H-0000000000000a11" # "left1 mlx5_0"
+[1] "S-0000000000000b02"[1]
+
+Hca 1 "H-0000000000000a21" # "right1 mlx5_0"
+[1] "S-0000000000000b03"[1]
+
+Hca 1 "H-0000000000000a22" # "right2 mlx5_0"
+[1] "S-0000000000000b03"[2]
+"##;
+
+#[test]
+fn two_switches_of_one_guid_are_kept_apart_with_all_that_is_behind_them() {
+    let seen = run(TWO_SWITCHES, Script::new(), 40);
+    assert_eq!(seen.ids().len(), 8, "{:?}", seen.ids());
+    assert_eq!(seen.duplicates().len(), 1);
+    let topology = seen.model.topology();
+    let root = NodeId::new(0xb01);
+    let peer = |port| topology.port(root.port(port)).unwrap().peer.unwrap().node;
+    // Both links of each lead to the same one.
+    assert_eq!(peer(3), peer(5));
+    assert_eq!(peer(4), peer(6));
+    assert_ne!(peer(3), peer(4));
+    let hosts = |id: NodeId| {
+        let node = topology.node(id).unwrap();
+        let peers = node.external_ports().filter_map(|p| node.port(p)?.peer);
+        let mut hosts: Vec<u64> = peers
+            .filter(|p| topology.node(p.node).unwrap().kind == NodeKind::Ca)
+            .map(|p| p.node.guid.0)
+            .collect();
+        hosts.sort_unstable();
+        hosts
+    };
+    assert_eq!(hosts(peer(3)), [0xa11]);
+    assert_eq!(hosts(peer(4)), [0xa21, 0xa22]);
+}
+
+/// The same with one of each GUID: what is reached by several ways is no twin.
+#[test]
+fn several_links_between_two_switches_make_no_twin() {
+    let text = TWO_SWITCHES.replacen("switchguid=0xb02\n", "", 2);
+    let seen = run(&text, Script::new(), 40);
+    assert_eq!(seen.ids().len(), 8);
+    assert!(seen.duplicates().is_empty());
+    assert!(seen.model.topology().nodes().all(|n| n.id.twin == 0));
+}
+
+#[test]
+fn a_host_that_is_plugged_in_elsewhere_was_moved_and_is_no_twin() {
+    // The twin's place is down at first; then the first one's, with the same GUID behind the
+    // other port: to us it is the same host, moved.
+    let (first, second) = (
+        NodeId::new(0xa03),
+        NodeId {
+            twin: 1,
+            ..NodeId::new(0xa03)
+        },
+    );
+    let script = Script::new()
+        .at(Stamp::ZERO, Action::LinkDown(second.port(1)))
+        .at(Stamp::from_secs(20), Action::LinkDown(first.port(1)))
+        .at(Stamp::from_secs(20), Action::LinkUp(second.port(1)));
+    let seen = run(TWO_HOSTS, script, 700);
+    assert!(seen.duplicates().is_empty(), "{:?}", seen.duplicates());
+    assert_eq!(seen.ids().len(), 4);
+    let leaf = NodeId::new(0xb01);
+    let peer = seen.model.topology().port(leaf.port(4)).unwrap().peer;
+    assert_eq!(peer, Some(first.port(1)));
+}
