@@ -183,6 +183,12 @@ impl Fec {
         (count.value, count.since, count.delta)
     }
 
+    /// New errors before and after correction, and the time that they took, in ns (0: not known).
+    pub(super) fn gains(&self) -> (u64, u64, u64) {
+        let delta = |at: usize| self.counts.get(at).map_or(0, |c| c.delta);
+        (delta(RAW), delta(EFFECTIVE), self.span_ns)
+    }
+
     /// What there is to show; numbers older than `limit` are stale.
     pub(super) fn view(&self, mode: Option<FecMode>, now: Stamp, limit: Duration) -> FecView {
         let age = self.last.map(|last| now.since(last));
