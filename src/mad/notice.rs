@@ -112,6 +112,11 @@ impl PathNotice {
         ]
     }
 
+    /// It says something of the paths beside that they are meant.
+    pub fn names_any(&self) -> bool {
+        self.ends() != [(None, None); 2] || self.pkey().is_some()
+    }
+
     /// The partition, if it counts.
     pub fn pkey(&self) -> Option<u16> {
         self.path

@@ -181,7 +181,7 @@ impl Model {
                     format!("{} at {who}", self.violation_words("P_Key", &violation)),
                 )
             }
-            Trap::UnPath(paths) if paths.path.is_some() => {
+            Trap::UnPath(paths) if paths.names_any() => {
                 let (which, key) = self.path_words(&paths);
                 let more = match paths.wait_for_repath {
                     true => ": new ones will be told",
@@ -189,7 +189,7 @@ impl Model {
                 };
                 (key, format!("{which} are no longer valid{more}"))
             }
-            Trap::RePath(paths) if paths.path.is_some() => {
+            Trap::RePath(paths) if paths.names_any() => {
                 let (which, key) = self.path_words(&paths);
                 (key, format!("{which} were computed anew"))
             }

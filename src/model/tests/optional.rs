@@ -532,3 +532,30 @@ fn causes_that_were_read_decide_whom_a_diagnosis_blames() {
          causes were read: 7 PortMalformedPktErrors."
     );
 }
+
+#[test]
+fn a_baseline_counts_fec_anew() {
+    let mut s = Session::fabric();
+    hdr(&mut s, FecMode::Rs);
+    for (secs, symbols) in [(10.0, 100), (40.0, 355), (70.0, u32::MAX), (100.0, 50)] {
+        s.at(secs);
+        speeds(&mut s, &rs(symbols, 0));
+    }
+    let from = s.model.baseline(s.now);
+    s.at(130.0);
+    speeds(&mut s, &rs(305, 3));
+    let whole = s.model.fec(host(), s.now).unwrap();
+    let new = s.model.fec_since(host(), Some(&from), s.now).unwrap();
+    // What was pegged and reset before is no matter any more.
+    assert!(matches!(whole.counters[2].since, Num::AtLeast(_)));
+    assert_eq!(new.counters[2].since, Num::Is(255));
+    assert_eq!(new.counters[1].since, Num::Is(3));
+    // 255 and 3 in the 6.375e12 bits of 30 s.
+    assert_eq!(new.raw_since.to_string(), "4.0e-11");
+    assert_eq!(new.effective_since.to_string(), "4.7e-13");
+    assert_eq!(new.observed, Duration::from_secs(30));
+    // A port that was not read by then: all is new.
+    let before = crate::model::Baseline::nothing_at(Stamp::ZERO);
+    let all = s.model.fec_since(host(), Some(&before), s.now).unwrap();
+    assert_eq!(all.raw_since, whole.raw_since);
+}
