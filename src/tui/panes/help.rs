@@ -45,6 +45,10 @@ pub fn page(kind: Kind, can_suspend: bool, room: u16, look: &Look) -> Page {
             "Wait",
             "share of time that the port had data and could not send",
         ),
+        (
+            "B/pkt, mcast",
+            "bytes of an average packet, and the packets' share of multicast: on wide screens",
+        ),
     ] {
         entry(&mut page, mark, meaning, room, look, Role::Text);
     }

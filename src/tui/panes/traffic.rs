@@ -111,6 +111,10 @@ fn rank(title: &str, r: &TrafficRow<'_>) -> Rank {
         "RX used" => r.rx_share().get(),
         "TX pkt/s" => r.tx_pps.get(),
         "RX pkt/s" => r.rx_pps.get(),
+        "TX B/pkt" => r.tx_packet.get(),
+        "RX B/pkt" => r.rx_packet.get(),
+        "TX mcast" => r.tx_multicast.get(),
+        "RX mcast" => r.rx_multicast.get(),
         "Wait" => r.wait.get(),
         "Link bit/s" => r.capacity_bps,
         HISTORY => Some(peak(r)),
@@ -171,6 +175,15 @@ fn rate(n: Num<f64>, cell: &mut Cell<'_>) {
         _ => Role::Text,
     };
     cell.number(num(n, cell.look, role, si));
+}
+
+/// A share that is neither good nor bad.
+fn part(n: Num<f64>, cell: &mut Cell<'_>) {
+    let role = match n.get() {
+        Some(0.0) => Role::Label,
+        _ => Role::Text,
+    };
+    cell.number(num(n, cell.look, role, percent));
 }
 
 /// The newest `window` of `values` in at most `room` bins, each the greatest of its samples.
@@ -278,6 +291,50 @@ fn columns<'m>(stale: bool) -> Vec<Column<TrafficRow<'m>>> {
             descending: true,
             cmp: |a, b| by_f64(a.rx_pps.get(), b.rx_pps.get()),
             draw: |r, c| rate(r.rx_pps, c),
+            want: None,
+        },
+        Column {
+            title: "TX B/pkt",
+            min: 8,
+            max: 8,
+            right: true,
+            rank: 140,
+            descending: true,
+            cmp: |a, b| by_f64(a.tx_packet.get(), b.tx_packet.get()),
+            draw: |r, c| rate(r.tx_packet, c),
+            want: None,
+        },
+        Column {
+            title: "RX B/pkt",
+            min: 8,
+            max: 8,
+            right: true,
+            rank: 140,
+            descending: true,
+            cmp: |a, b| by_f64(a.rx_packet.get(), b.rx_packet.get()),
+            draw: |r, c| rate(r.rx_packet, c),
+            want: None,
+        },
+        Column {
+            title: "TX mcast",
+            min: 8,
+            max: 8,
+            right: true,
+            rank: 150,
+            descending: true,
+            cmp: |a, b| by_f64(a.tx_multicast.get(), b.tx_multicast.get()),
+            draw: |r, c| part(r.tx_multicast, c),
+            want: None,
+        },
+        Column {
+            title: "RX mcast",
+            min: 8,
+            max: 8,
+            right: true,
+            rank: 150,
+            descending: true,
+            cmp: |a, b| by_f64(a.rx_multicast.get(), b.rx_multicast.get()),
+            draw: |r, c| part(r.rx_multicast, c),
             want: None,
         },
         Column {
