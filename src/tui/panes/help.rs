@@ -46,8 +46,8 @@ pub fn page(kind: Kind, can_suspend: bool, room: u16, look: &Look) -> Page {
             "share of time that the port had data and could not send",
         ),
         (
-            "B/pkt, mcast",
-            "bytes of an average packet, and the packets' share of multicast: on wide screens",
+            "B/pkt, Mcast",
+            "bytes of an average packet and share of multicast, in the fuller direction",
         ),
     ] {
         entry(&mut page, mark, meaning, room, look, Role::Text);

@@ -111,10 +111,8 @@ fn rank(title: &str, r: &TrafficRow<'_>) -> Rank {
         "RX used" => r.rx_share().get(),
         "TX pkt/s" => r.tx_pps.get(),
         "RX pkt/s" => r.rx_pps.get(),
-        "TX B/pkt" => r.tx_packet.get(),
-        "RX B/pkt" => r.rx_packet.get(),
-        "TX mcast" => r.tx_multicast.get(),
-        "RX mcast" => r.rx_multicast.get(),
+        "B/pkt" => packets(r).0.get(),
+        "Mcast" => packets(r).1.get(),
         "Wait" => r.wait.get(),
         "Link bit/s" => r.capacity_bps,
         HISTORY => Some(peak(r)),
@@ -141,6 +139,14 @@ fn fuller(row: &TrafficRow<'_>) -> (Num<f64>, &'static str, Role) {
         (rx, "rx", Role::Rx)
     } else {
         (tx, "tx", Role::Tx)
+    }
+}
+
+/// Of the same direction: bytes of an average packet, and the packets' share of multicast.
+fn packets(row: &TrafficRow<'_>) -> (Num<f64>, Num<f64>) {
+    match fuller(row).1 {
+        "rx" => (row.rx_packet, row.rx_multicast),
+        _ => (row.tx_packet, row.tx_multicast),
     }
 }
 
@@ -294,47 +300,25 @@ fn columns<'m>(stale: bool) -> Vec<Column<TrafficRow<'m>>> {
             want: None,
         },
         Column {
-            title: "TX B/pkt",
-            min: 8,
-            max: 8,
+            title: "B/pkt",
+            min: 6,
+            max: 6,
             right: true,
             rank: 140,
             descending: true,
-            cmp: |a, b| by_f64(a.tx_packet.get(), b.tx_packet.get()),
-            draw: |r, c| rate(r.tx_packet, c),
+            cmp: |a, b| by_f64(packets(a).0.get(), packets(b).0.get()),
+            draw: |r, c| rate(packets(r).0, c),
             want: None,
         },
         Column {
-            title: "RX B/pkt",
-            min: 8,
-            max: 8,
+            title: "Mcast",
+            min: 6,
+            max: 6,
             right: true,
             rank: 140,
             descending: true,
-            cmp: |a, b| by_f64(a.rx_packet.get(), b.rx_packet.get()),
-            draw: |r, c| rate(r.rx_packet, c),
-            want: None,
-        },
-        Column {
-            title: "TX mcast",
-            min: 8,
-            max: 8,
-            right: true,
-            rank: 150,
-            descending: true,
-            cmp: |a, b| by_f64(a.tx_multicast.get(), b.tx_multicast.get()),
-            draw: |r, c| part(r.tx_multicast, c),
-            want: None,
-        },
-        Column {
-            title: "RX mcast",
-            min: 8,
-            max: 8,
-            right: true,
-            rank: 150,
-            descending: true,
-            cmp: |a, b| by_f64(a.rx_multicast.get(), b.rx_multicast.get()),
-            draw: |r, c| part(r.rx_multicast, c),
+            cmp: |a, b| by_f64(packets(a).1.get(), packets(b).1.get()),
+            draw: |r, c| part(packets(r).1, c),
             want: None,
         },
         Column {
