@@ -267,6 +267,17 @@ impl Model {
         beyond.is_some_and(|(_, dest)| dest.does_not_answer())
     }
 
+    /// Who the SA says is at the silent end of this port's link.
+    fn told_peer(&self, key: PortKey) -> Option<String> {
+        if !self.is_silent_beyond(key) {
+            return None;
+        }
+        let (_, description) = self.topology.told(key)?.node?;
+        Some(crate::fabric::names::clean(crate::mad::Attribute::bytes(
+            &description,
+        )))
+    }
+
     /// False if a node's last request failed for good.
     pub fn answers(&self, node: crate::fabric::NodeId) -> bool {
         self.data(node).is_none_or(|n| !n.dest.does_not_answer())
@@ -306,6 +317,7 @@ impl Model {
             width: s.port.width(),
             speed: s.node.speed(s.key.port),
             peer: self.peer_view(s.port),
+            told: self.told_peer(s.key),
             lid: s.node.lid(s.key.port),
             errors: counters.map_or(Num::Unknown, |c| c.errors(mark, now, limit)),
             errors_per_s: counters.map_or(Num::Unknown, |c| c.errors_per_s(now, limit)),
