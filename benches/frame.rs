@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use common::{Stream, found, sweep};
 use criterion::{Criterion, criterion_group, criterion_main};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use fabtop::event::{Event, What};
 use fabtop::model::Model;
 use fabtop::tui::{App, Clock, Depth, Kind, Look};
 use fixture::{Fixture, NOW};
@@ -97,6 +98,10 @@ fn large(c: &mut Criterion) {
                     part = (part + 1) % 5;
                     let events = sweep(&mut stream, nodes, round);
                     events.iter().for_each(|e| model.apply(e));
+                    // As every second: the header's counts are worked out then.
+                    let (seq, at) = (stream.next_seq(), model.last());
+                    let what = What::Tick;
+                    model.apply(&Event { seq, at, what });
                     let now = model.last();
                     buf.reset();
                     let begun = Instant::now();

@@ -46,6 +46,13 @@ impl Stream {
         }
     }
 
+    /// The number of an event of another kind.
+    #[allow(dead_code)] // not every bench makes one
+    pub fn next_seq(&mut self) -> u64 {
+        self.seq += 1;
+        self.seq - 1
+    }
+
     /// What there is.
     pub fn take(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.events)

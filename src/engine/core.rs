@@ -1,5 +1,8 @@
 //! The state machine: its state, its inputs and outputs, and its timers.
 
+mod local;
+mod orders;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
@@ -7,7 +10,7 @@ use super::Config;
 use super::budget::Share;
 use super::focus::Focus;
 use super::guard::Strangers;
-use super::job::{Ask, Job, Lane, Who};
+use super::job::{Job, Lane};
 use super::nodes::{Back, NodeState};
 use super::records::Records;
 use super::routes::Routes;
@@ -17,22 +20,13 @@ use super::sweep::Loops;
 use super::table::Table;
 use crate::command::Command;
 use crate::event::{Event, Opened, Pace, Sent, Settings, Severity, SweepKind, What};
-use crate::fabric::{Guid, NodeId, PortKey, Target, Topology};
+use crate::fabric::{NodeId, PortKey, Target, Topology};
 use crate::port::{Agent, AgentReport, Arrival, LocalPort, Outgoing, PortError, Source, Stamp};
 
-/// Bad lines of a node name map that are told one by one.
-const NAME_PROBLEMS: usize = 5;
-/// How often a removed device is looked for.
-const REOPEN: Duration = Duration::from_secs(1);
 /// Unsolicited MADs and malformed bytes that are recorded one by one, a second.
 const UNSOLICITED: u32 = 1_000;
 /// The same while the consumer is behind.
 const UNSOLICITED_HELD: u32 = 10;
-
-/// How long what is on its way may still come in once the end was asked for.
-const LINGER: Duration = Duration::from_millis(200);
-/// How long the SA may take to withdraw the subscription then.
-const WITHDRAW: Duration = Duration::from_secs(1);
 
 /// What a driver tells the core.
 #[derive(Clone, Debug)]
@@ -439,219 +433,6 @@ impl Core {
         let admitted = self.unsolicited <= limit;
         self.folded += u32::from(!admitted);
         admitted
-    }
-
-    fn registered(&mut self, reports: Vec<AgentReport>) {
-        for report in reports {
-            if self.agents.get(&report.agent) != Some(&report) {
-                self.agents.insert(report.agent, report.clone());
-                self.emit(What::Agent(Box::new(report)));
-            }
-        }
-    }
-
-    fn local_read(&mut self, port: LocalPort) {
-        if self.read.as_ref() == Some(&port) {
-            return;
-        }
-        self.read = Some(port.clone());
-        self.set_local(port);
-    }
-
-    /// The local port is known to be like this.
-    pub(super) fn set_local(&mut self, port: LocalPort) {
-        if self.local.as_ref() == Some(&port) {
-            return;
-        }
-        let old = self.local.replace(port.clone());
-        self.emit(What::LocalPort(Box::new(port.clone())));
-        if self.gone.is_some() || self.closing.is_some() {
-            return;
-        }
-        if port.pkey_limited && old.as_ref().is_none_or(|old| !old.pkey_limited) {
-            self.note(
-                Severity::Warning,
-                None,
-                "this port has only the limited key of the default partition: counters are \
-                 read from switches only, since hosts would count a P_Key violation"
-                    .into(),
-            );
-        }
-        let unmanaged = |p: &LocalPort| p.lid == 0 || p.sm_lid == 0;
-        if unmanaged(&port) && old.as_ref().is_none_or(|old| !unmanaged(old)) {
-            self.note(
-                Severity::Warning,
-                None,
-                "no subnet manager has given this port a LID: the subnet is read by directed \
-                 route only, and counters, which need LIDs, cannot be read"
-                    .into(),
-            );
-        }
-        let Some(old) = old else {
-            if self.has_agent(Agent::SmpDirected) {
-                self.loops.discover_at(self.now);
-            } else {
-                self.note(
-                    Severity::Critical,
-                    None,
-                    "no agent for directed-route SMPs: the subnet cannot be discovered".into(),
-                );
-            }
-            return;
-        };
-        if (old.sm_lid, old.sm_sl) != (port.sm_lid, port.sm_sl) {
-            self.sm_changed();
-        }
-        if (old.lid, old.lmc, old.gid_prefix, old.pkey_index)
-            != (port.lid, port.lmc, port.gid_prefix, port.pkey_index)
-        {
-            self.sm_changed();
-        }
-        if (old.state, old.lid, old.gid_prefix) != (port.state, port.lid, port.gid_prefix) {
-            // Another subnet may be behind the cable now.
-            self.loops.discover_at(self.now);
-        }
-    }
-
-    fn device_gone(&mut self, why: String) {
-        self.next_reopen = Some(self.now + REOPEN);
-        if self.gone.as_ref() == Some(&why) {
-            return;
-        }
-        let first = self.gone.is_none();
-        self.gone = Some(why.clone());
-        self.emit(What::DeviceGone { why: why.into() });
-        if first {
-            self.drop_all();
-        }
-    }
-
-    fn device_back(&mut self) {
-        if self.gone.take().is_none() {
-            return;
-        }
-        self.next_reopen = None;
-        self.emit(What::DeviceBack);
-        self.read = None;
-        self.loops.discover_at(self.now);
-        self.sm_changed();
-        self.push(Output::ReadLocal);
-    }
-
-    /// Ends everything that waits or is on its way, without a word on each.
-    pub(super) fn drop_all(&mut self) {
-        self.table.clear();
-        for share in &mut self.shares {
-            share.in_flight = 0;
-            share.retrying = 0;
-            share.ready.iter_mut().for_each(VecDeque::clear);
-        }
-        self.replies.iter_mut().for_each(VecDeque::clear);
-        self.delayed.clear();
-        self.probes.clear();
-        self.rereads.clear();
-        self.rechecks.clear();
-        self.probing.clear();
-        self.beyond.clear();
-        self.parked = 0;
-        self.loops.abort();
-        self.sa.drop_requests();
-        self.drop_records();
-        self.drop_routes();
-        self.drop_sms();
-        self.drop_strangers();
-        if let Some(focus) = &mut self.focus {
-            focus.open = 0;
-        }
-        for node in self.nodes.values_mut() {
-            node.drop_requests();
-        }
-    }
-
-    fn command(&mut self, command: Command) {
-        match command {
-            Command::Rediscover => {
-                self.trust_again();
-                self.loops.discover_at(self.now);
-            }
-            Command::ReadCounters => self.loops.count_at(self.now),
-            Command::Read(topic) => self.read(topic),
-            Command::Focus(port) => self.focus_on(port),
-            Command::Settings(settings) => {
-                self.loops.set(&settings, self.now);
-                self.share(Lane::Smp).set(settings.smp);
-                self.share(Lane::Gmp).set(settings.gmp);
-                self.config.settings = (*settings).clone();
-                self.emit(What::Settings(settings));
-                self.emit_pace();
-            }
-            Command::Names { names, problems } => self.names_read(names, problems),
-            Command::Mark(text) => self.emit(What::Mark { text: text.into() }),
-            Command::Act(text) => self.emit(What::Act { text: text.into() }),
-            Command::RecordingStopped(why) => {
-                self.emit(What::RecordingStopped { why: why.into() });
-            }
-            Command::Quit => self.quit(),
-        }
-    }
-
-    /// The node name map changed. Names of lines that are of no use any more are gone; where
-    /// the file is, all of them stay.
-    fn names_read(&mut self, names: Option<BTreeMap<Guid, String>>, problems: Vec<String>) {
-        let count = problems.len();
-        for text in problems.into_iter().take(NAME_PROBLEMS) {
-            self.note(Severity::Warning, None, text);
-        }
-        if let Some(more) = count.checked_sub(NAME_PROBLEMS + 1) {
-            let text = format!("node name map: {} more lines are of no use", more + 1);
-            self.note(Severity::Warning, None, text);
-        }
-        if let Some(names) = names.filter(|names| *names != self.config.settings.names) {
-            self.config.settings.names = names;
-            let settings = Box::new(self.config.settings.clone());
-            self.emit(What::Settings(settings));
-        }
-    }
-
-    fn quit(&mut self) {
-        if self.closing.is_some() {
-            return;
-        }
-        // What is on its way may still come in; what waits is forgotten.
-        for share in &mut self.shares {
-            share.ready.iter_mut().for_each(VecDeque::clear);
-        }
-        self.replies.iter_mut().for_each(VecDeque::clear);
-        self.delayed.clear();
-        self.end_superseded();
-        self.loops.abort();
-        for node in self.nodes.values_mut() {
-            node.forget_waiting();
-        }
-        self.parked = 0;
-        self.lingers = self.now + LINGER;
-        self.closing = Some(self.now + WITHDRAW);
-        if self.gone.is_none() && self.sa.subscribed {
-            self.sa.withdrawing = true;
-            let job = Job::new(Ask::Inform(false), Who::Sm).attempts(1).urgent();
-            self.share(Lane::Gmp).push(job);
-        }
-    }
-
-    /// Ends the session once nothing is on its way any more, or at the latest now.
-    fn close(&mut self, by: Stamp) {
-        let idle = self.table.is_empty()
-            && self.unconfirmed.is_none()
-            && self.shares.iter().all(|share| share.waiting() == 0);
-        // Hosts that are dead must not hold up the end.
-        let lingered = self.now >= self.lingers && !self.sa.withdrawing;
-        if idle || lingered || self.now >= by || self.gone.is_some() {
-            self.emit(What::Closed {
-                why: "asked to quit".into(),
-            });
-            self.push(Output::Finished);
-            self.finished = true;
-        }
     }
 
     /// Does all that is due.

@@ -13,6 +13,7 @@
 pub mod alerts;
 mod baseline;
 pub mod ber;
+mod counter;
 pub mod counters;
 mod detail;
 pub mod diagnosis;
@@ -28,6 +29,7 @@ mod notices;
 mod num;
 mod optional;
 mod perf;
+mod requests;
 mod routes;
 mod sa;
 mod sms;

@@ -284,7 +284,6 @@ impl Model {
             match *change {
                 Change::NodeAppeared(id) => {
                     self.slot_of(id);
-                    self.judge_twin(at, id);
                     if self.discovered {
                         self.announce.push((at, id, None));
                     }
@@ -322,6 +321,7 @@ impl Model {
                         self.behind(second),
                     );
                     self.about(at, Kind::Node, Severity::Critical, second.port(0), text);
+                    self.judge_twin(at, second, true);
                 }
                 Change::Guarded(id, guarded) => {
                     // That it does not answer is as it should be.

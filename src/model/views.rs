@@ -217,11 +217,39 @@ impl Model {
         Some(self.port_row(&self.look(key)?, from, now))
     }
 
-    /// One row of [`Model::traffic`], with its history or without; `None` for a port without a
-    /// link.
-    pub fn traffic_of(&self, key: PortKey, history: bool, now: Stamp) -> Option<TrafficRow<'_>> {
+    /// One row of [`Model::traffic`]; `None` for a port without a link.
+    pub fn traffic_of(&self, key: PortKey, now: Stamp) -> Option<TrafficRow<'_>> {
         let seen = self.look(key).filter(Seen::has_traffic)?;
-        Some(self.traffic_row(&seen, history, now))
+        Some(self.traffic_row(&seen, true, now))
+    }
+
+    /// The rows of [`Model::ports_since`] that one node has, one after the other.
+    pub fn each_port<'m>(
+        &'m self,
+        node: crate::fabric::NodeId,
+        from: Option<&Baseline>,
+        now: Stamp,
+        each: &mut dyn FnMut(PortRow<'m>),
+    ) {
+        if let Some(node) = self.topology.node(node) {
+            self.seen_of(node)
+                .for_each(|s| each(self.port_row(&s, from, now)));
+        }
+    }
+
+    /// The rows of [`Model::traffic`] that one node has, with their histories or without.
+    pub fn each_traffic<'m>(
+        &'m self,
+        node: crate::fabric::NodeId,
+        history: bool,
+        now: Stamp,
+        each: &mut dyn FnMut(TrafficRow<'m>),
+    ) {
+        if let Some(node) = self.topology.node(node) {
+            self.seen_of(node)
+                .filter(Seen::has_traffic)
+                .for_each(|s| each(self.traffic_row(&s, history, now)));
+        }
     }
 
     /// Which ports [`Model::ports`] has rows for, in their order.

@@ -33,8 +33,25 @@ pub trait Facts: Clone {
     fn changed(&self, node: NodeId) -> u64;
     /// One row of [`Facts::ports`].
     fn port(&self, key: PortKey, from: Option<&Baseline>, now: Stamp) -> Option<PortRow<'_>>;
-    /// One row of [`Facts::traffic`], with its history or without.
-    fn traffic_of(&self, key: PortKey, history: bool, now: Stamp) -> Option<TrafficRow<'_>>;
+    /// The rows of [`Facts::ports`] that a node has, in order of port.
+    fn each_port<'m>(
+        &'m self,
+        node: NodeId,
+        from: Option<&Baseline>,
+        now: Stamp,
+        each: &mut dyn FnMut(PortRow<'m>),
+    );
+    /// One row of [`Facts::traffic`].
+    fn traffic_of(&self, key: PortKey, now: Stamp) -> Option<TrafficRow<'_>>;
+    /// The rows of [`Facts::traffic`] that a node has, in order of port, with their histories or
+    /// without.
+    fn each_traffic<'m>(
+        &'m self,
+        node: NodeId,
+        history: bool,
+        now: Stamp,
+        each: &mut dyn FnMut(TrafficRow<'m>),
+    );
     /// One node's part of [`Facts::totals`].
     fn totals_of(&self, node: NodeId, now: Stamp) -> Part;
     /// Every port with a link.
@@ -123,8 +140,26 @@ impl Facts for Model {
     fn port(&self, key: PortKey, from: Option<&Baseline>, now: Stamp) -> Option<PortRow<'_>> {
         Model::port_since(self, key, from, now)
     }
-    fn traffic_of(&self, key: PortKey, history: bool, now: Stamp) -> Option<TrafficRow<'_>> {
-        Model::traffic_of(self, key, history, now)
+    fn each_port<'m>(
+        &'m self,
+        node: NodeId,
+        from: Option<&Baseline>,
+        now: Stamp,
+        each: &mut dyn FnMut(PortRow<'m>),
+    ) {
+        Model::each_port(self, node, from, now, each);
+    }
+    fn traffic_of(&self, key: PortKey, now: Stamp) -> Option<TrafficRow<'_>> {
+        Model::traffic_of(self, key, now)
+    }
+    fn each_traffic<'m>(
+        &'m self,
+        node: NodeId,
+        history: bool,
+        now: Stamp,
+        each: &mut dyn FnMut(TrafficRow<'m>),
+    ) {
+        Model::each_traffic(self, node, history, now, each);
     }
     fn totals_of(&self, node: NodeId, now: Stamp) -> Part {
         Model::totals_of(self, node, now)

@@ -570,7 +570,29 @@ impl Facts for Fixture {
     fn port(&self, key: PortKey, _: Option<&Baseline>, _: Stamp) -> Option<PortRow<'_>> {
         self.ports.iter().find(|r| r.key == key).cloned()
     }
-    fn traffic_of(&self, key: PortKey, _: bool, _: Stamp) -> Option<TrafficRow<'_>> {
+    fn each_port<'m>(
+        &'m self,
+        node: NodeId,
+        _: Option<&Baseline>,
+        _: Stamp,
+        each: &mut dyn FnMut(PortRow<'m>),
+    ) {
+        let mut rows: Vec<_> = self.ports.iter().filter(|r| r.key.node == node).collect();
+        rows.sort_by_key(|r| r.key);
+        rows.into_iter().for_each(|r| each(r.clone()));
+    }
+    fn each_traffic<'m>(
+        &'m self,
+        node: NodeId,
+        _: bool,
+        _: Stamp,
+        each: &mut dyn FnMut(TrafficRow<'m>),
+    ) {
+        let mut rows: Vec<_> = self.traffic.iter().filter(|r| r.key.node == node).collect();
+        rows.sort_by_key(|r| r.key);
+        rows.into_iter().for_each(|r| each(r.clone()));
+    }
+    fn traffic_of(&self, key: PortKey, _: Stamp) -> Option<TrafficRow<'_>> {
         self.traffic.iter().find(|r| r.key == key).cloned()
     }
     fn totals_of(&self, _: NodeId, _: Stamp) -> Part {

@@ -65,9 +65,16 @@ impl Seen {
 
     fn duplicates(&self) -> Vec<String> {
         let lines = self.model.log().iter().map(|l| l.text.clone());
-        lines
+        let told: Vec<String> = lines
             .filter(|t| t.starts_with("two nodes have the GUID"))
-            .collect()
+            .collect();
+        // Each is an alert, for whoever joins as well.
+        for model in [&self.model, &self.joined] {
+            let alerts = model.alerts();
+            let open = alerts.iter().filter(|a| a.kind == "duplicate_guid");
+            assert_eq!(open.count(), told.len(), "{told:?}");
+        }
+        told
     }
 }
 

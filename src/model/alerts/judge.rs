@@ -360,6 +360,7 @@ impl Model {
         };
         let alert = (Some(id.port(0)), Kind::NodeVanished);
         self.set_alert(at, alert, !present, severity, true);
+        self.judge_twin(at, id, present);
     }
 
     /// A node answers, or not.
@@ -368,11 +369,11 @@ impl Model {
         self.set_alert(at, alert, !answers, Severity::Warning, true);
     }
 
-    /// A node was found whose GUID another one has.
-    pub(in crate::model) fn judge_twin(&mut self, at: Stamp, id: NodeId) {
+    /// A node whose GUID another one has was found, or is gone.
+    pub(in crate::model) fn judge_twin(&mut self, at: Stamp, id: NodeId, present: bool) {
         if id.twin != 0 {
             let alert = (Some(id.port(0)), Kind::DuplicateGuid);
-            self.alert(at, alert, Severity::Critical, None, false);
+            self.set_alert(at, alert, present, Severity::Critical, true);
         }
     }
 

@@ -56,6 +56,10 @@ impl<'a, F: Facts> Source<PortRow<'a>> for Many<'a, F> {
     fn row(&self, key: PortKey) -> Option<PortRow<'a>> {
         self.facts.port(key, self.from, self.at)
     }
+    fn each(&self, node: NodeId, _: &str, each: &mut dyn FnMut(PortKey, PortRow<'a>)) {
+        self.facts
+            .each_port(node, self.from, self.at, &mut |row| each(row.key, row));
+    }
     fn rank(&self, title: &str, row: &PortRow<'a>) -> Rank {
         rank(title, row)
     }

@@ -76,10 +76,12 @@ impl<'a, F: Facts> Source<TrafficRow<'a>> for Many<'a, F> {
         self.facts.name(node)
     }
     fn row(&self, key: PortKey) -> Option<TrafficRow<'a>> {
-        self.facts.traffic_of(key, true, self.at)
+        self.facts.traffic_of(key, self.at)
     }
-    fn light(&self, key: PortKey, title: &str) -> Option<TrafficRow<'a>> {
-        self.facts.traffic_of(key, title == HISTORY, self.at)
+    fn each(&self, node: NodeId, title: &str, each: &mut dyn FnMut(PortKey, TrafficRow<'a>)) {
+        let history = title == HISTORY;
+        self.facts
+            .each_traffic(node, history, self.at, &mut |row| each(row.key, row));
     }
     fn rank(&self, title: &str, row: &TrafficRow<'a>) -> Rank {
         rank(title, row)

@@ -52,10 +52,9 @@ pub trait Source<R> {
     fn name(&self, node: NodeId) -> &str;
     /// A port's row, if it has one.
     fn row(&self, key: PortKey) -> Option<R>;
-    /// A port's row as far as sorting by the column of this title, and filtering, needs it.
-    fn light(&self, key: PortKey, _title: &str) -> Option<R> {
-        self.row(key)
-    }
+    /// A node's rows in order of port, as far as sorting by the column of this title, and
+    /// filtering, needs them.
+    fn each(&self, node: NodeId, title: &str, each: &mut dyn FnMut(PortKey, R));
     /// What a row is sorted by in the column of this title.
     fn rank(&self, title: &str, row: &R) -> Rank;
     /// It passes the filter.
@@ -96,6 +95,8 @@ pub(super) struct Large {
     value: Vec<u64>,
     state: Vec<State>,
     dirty: Vec<bool>,
+    /// Rows that there are, kept or hidden.
+    rows: usize,
     turn: usize,
 }
 
@@ -126,6 +127,7 @@ impl Large {
         self.value = vec![0; self.list.len()];
         self.state = vec![State::Absent; self.list.len()];
         self.dirty = vec![false; self.list.len()];
+        self.rows = 0;
     }
 
     fn number(&self, rank: Rank) -> u64 {
@@ -150,30 +152,45 @@ impl Large {
             }
             span.changed = now;
             span.part = source.part(span.node);
-            for row in span.rows.clone() {
-                let made = self.list.get(row).and_then(|key| source.light(*key, title));
-                let (state, value) = match &made {
-                    None => (State::Absent, 0),
-                    Some(made) if source.keeps(made) => {
-                        (State::Kept, self.number(source.rank(title, made)))
-                    }
-                    Some(_) => (State::Hidden, 0),
-                };
-                let slots = (self.state.get_mut(row), self.value.get_mut(row));
-                let (Some(old_state), Some(old_value)) = slots else {
-                    continue;
-                };
-                if all || (*old_state, *old_value) != (state, value) {
-                    (*old_state, *old_value) = (state, value);
-                    if let Some(dirty) = self.dirty.get_mut(row) {
-                        *dirty = true;
-                    }
-                    changed.extend(u32::try_from(row));
+            let mut at = span.rows.start;
+            source.each(span.node, title, &mut |key, made| {
+                while at < span.rows.end && self.list.get(at).is_some_and(|k| *k < key) {
+                    self.note(at, (State::Absent, 0), all, &mut changed);
+                    at += 1;
                 }
+                if at < span.rows.end && self.list.get(at) == Some(&key) {
+                    let now = match source.keeps(&made) {
+                        true => (State::Kept, self.number(source.rank(title, &made))),
+                        false => (State::Hidden, 0),
+                    };
+                    self.note(at, now, all, &mut changed);
+                    at += 1;
+                }
+            });
+            for at in at..span.rows.end {
+                self.note(at, (State::Absent, 0), all, &mut changed);
             }
         }
         self.spans = spans;
         changed
+    }
+
+    /// What a row is now.
+    fn note(&mut self, row: usize, now: (State, u64), all: bool, changed: &mut Vec<u32>) {
+        let slots = (self.state.get_mut(row), self.value.get_mut(row));
+        let (Some(state), Some(value)) = slots else {
+            return;
+        };
+        if !all && (*state, *value) == now {
+            return;
+        }
+        self.rows += usize::from(now.0 != State::Absent);
+        self.rows -= usize::from(*state != State::Absent);
+        (*state, *value) = now;
+        if let Some(dirty) = self.dirty.get_mut(row) {
+            *dirty = true;
+        }
+        changed.extend(u32::try_from(row));
     }
 
     fn is_kept(&self, row: u32) -> bool {
@@ -261,9 +278,7 @@ impl TableState {
 
     /// Rows that there are in a large table, whether they pass the filter or not.
     pub(super) fn large_rows(&self) -> Option<usize> {
-        let large = self.large.as_ref()?;
-        let absent = large.state.iter().filter(|s| **s == State::Absent);
-        Some(large.state.len() - absent.count())
+        self.large.as_ref().map(|large| large.rows)
     }
 
     /// Each node's part of the totals, in order of GUID.
