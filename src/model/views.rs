@@ -27,7 +27,10 @@ const SWEEPS: [SweepKind; 4] = [
 fn source_words(source: &Source) -> String {
     match source {
         Source::Umad { device, shim } => {
-            let name = device.rsplit('/').next().unwrap_or(device);
+            // The device may be followed by the adapter and port that it belongs to.
+            let (path, rest) = device.split_at(device.find(' ').unwrap_or(device.len()));
+            let name = path.rsplit('/').next().unwrap_or(path);
+            let name = format!("{name}{rest}");
             format!("{name}{}", if *shim { " (ibsim shim)" } else { "" })
         }
         Source::Ibsim { server } => format!("ibsim {server}"),
@@ -540,5 +543,26 @@ pub(super) fn wait_share(s: &Seen<'_>, ticks_per_s: Num<f64>) -> Num<f64> {
         // Rounding at both ends of the interval may give slightly more than all of it.
         Some(tick) => ticks_per_s.map(|n| (n * tick).min(1.0)),
         None => Num::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_is_called_by_its_file_and_its_adapter() {
+        let words = |device: &str, shim| {
+            source_words(&Source::Umad {
+                device: device.to_owned(),
+                shim,
+            })
+        };
+        // As the umad adapter names it: the slash of port 1 is no path's.
+        assert_eq!(
+            words("/dev/infiniband/umad0 (mlx5_0/1)", false),
+            "umad0 (mlx5_0/1)"
+        );
+        assert_eq!(words("/dev/infiniband/umad3", true), "umad3 (ibsim shim)");
     }
 }
