@@ -165,11 +165,12 @@ pub struct ReportArgs {
     pub path_bits: Option<u8>,
 
     /// Collect for this long, then print [default: until the first full discovery and counter
-    /// sweep are done]
+    /// sweep are done; for `path`, until the ports on it were read twice and their load is known]
     #[arg(long = "for", value_name = "TIME", value_parser = humantime::parse_duration)]
     pub time: Option<Duration>,
 
-    /// Stop as soon as the first full discovery is done (and the first sweep of what KIND shows)
+    /// Stop as soon as the first full discovery is done (and the first sweep of what KIND shows);
+    /// `path` then says nothing of load
     #[arg(long, conflicts_with = "time")]
     pub once: bool,
 

@@ -66,14 +66,20 @@ impl Model {
 
     /// What a port's forward error correction does; `None` if it was never asked.
     pub fn fec(&self, key: PortKey, now: Stamp) -> Option<FecView> {
+        self.fec_since(key, None, now)
+    }
+
+    /// The same, counted from a baseline on.
+    pub fn fec_since(&self, key: PortKey, from: Option<&Baseline>, now: Stamp) -> Option<FecView> {
+        let mark = from.and_then(|b| b.fec_mark(key));
         let port = self.data(key.node)?.port(key.port)?;
         // Each port is asked in its turn.
         let limit = self.interval().saturating_mul(2 * FEC_EVERY);
         match &port.fec {
-            Some(fec) => Some(fec.view(port.fec_mode, now, limit)),
+            Some(fec) => Some(fec.view(port.fec_mode, mark, now, limit)),
             None => port
                 .fec_mode
-                .map(|mode| Fec::default().view(Some(mode), now, limit)),
+                .map(|mode| Fec::default().view(Some(mode), None, now, limit)),
         }
     }
 
@@ -100,7 +106,7 @@ impl Model {
             node: self.node_facts(node, key),
             port_info: info.map_or_else(Vec::new, |i| port_info_fields(i, key.port)),
             counters: self.counters_since(key, from, now),
-            fec: self.fec(key, now),
+            fec: self.fec_since(key, from, now),
             details: self.details(key, now),
             port_info_age: own.and_then(|p| p.info_at).map(|at| now.since(at)),
             counters_age: own

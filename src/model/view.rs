@@ -375,6 +375,26 @@ pub enum FailureKind {
     SendError,
 }
 
+impl FailureKind {
+    const ALL: [FailureKind; 5] = [
+        FailureKind::NoAnswer,
+        FailureKind::Busy,
+        FailureKind::Unsupported,
+        FailureKind::BadStatus,
+        FailureKind::SendError,
+    ];
+}
+
+impl std::str::FromStr for FailureKind {
+    type Err = ();
+
+    /// From its words.
+    fn from_str(words: &str) -> Result<FailureKind, ()> {
+        let kind = |k: &FailureKind| k.to_string() == words;
+        FailureKind::ALL.into_iter().find(kind).ok_or(())
+    }
+}
+
 impl std::fmt::Display for FailureKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.pad(match self {
