@@ -399,11 +399,11 @@ pub struct Sharing {
 #[command(next_help_heading = "Screen")]
 pub struct Screen {
     /// Colours [default: what the terminal can do; NO_COLOR is honoured]
-    #[arg(long, value_enum, value_name = "PALETTE")]
+    #[arg(long, global = true, value_enum, value_name = "PALETTE")]
     pub palette: Option<PaletteArg>,
 
     /// Redraw for new data at most this often a second
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=60))]
+    #[arg(long, global = true, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=60))]
     pub fps: u8,
 }
 

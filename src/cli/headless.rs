@@ -112,6 +112,13 @@ pub fn report(common: &Common, args: &ReportArgs) -> Result<(), Failure> {
             "--format belongs to `report topology`; use --json for JSON".into(),
         ));
     }
+    if args.json && args.kind == ReportKind::Topology {
+        return Err(Failure::Usage(
+            "`report topology` is text as ibnetdiscover prints it; `report ports --json` has every \
+             port with its peer"
+                .into(),
+        ));
+    }
     if args.exit_code && args.kind != ReportKind::Alerts {
         return Err(Failure::Usage(
             "--exit-code belongs to `report alerts`".into(),
@@ -119,13 +126,6 @@ pub fn report(common: &Common, args: &ReportArgs) -> Result<(), Failure> {
     }
     let subject = Subject::of(args)?;
     let (model, now, ended) = match &args.from {
-        Some(_) if common.thresholds.is_some() || !common.suppress.is_empty() => {
-            return Err(Failure::Usage(
-                "a recording is judged by the thresholds of its session: --thresholds and \
-                 --suppress have no use with --from"
-                    .into(),
-            ));
-        }
         Some(path) => {
             let (model, now) = replay::read(path, args.at)?;
             (model, now, None)

@@ -5,7 +5,8 @@ use super::fec::Fec;
 use super::view::{CounterView, DetailGroup, EndDetail, FecView, PortDetail};
 use super::{Baseline, Model};
 use crate::event::FEC_EVERY;
-use crate::fabric::{Node, NodeId, NodeKind, PortKey};
+use crate::fabric::best::below_best;
+use crate::fabric::{LinkSpeed, LinkWidth, Node, NodeId, NodeKind, PortKey};
 use crate::mad::{Attribute, ClassCaps, ClassCaps2, PortInfo, PortState};
 use crate::port::Stamp;
 
@@ -101,6 +102,7 @@ impl Model {
         Some(EndDetail {
             row,
             traffic,
+            best: self.best_of_link(key),
             node: self.node_facts(node, key),
             port_info: info.map_or_else(Vec::new, |i| port_info_fields(i, key.port)),
             counters: self.counters_since(key, from, now),
@@ -111,6 +113,15 @@ impl Model {
                 .and_then(|p| p.counters.as_deref()?.read_at())
                 .map(|at| now.since(at)),
         })
+    }
+
+    /// What both ends of a link can do, where the link does less.
+    fn best_of_link(&self, key: PortKey) -> Option<(LinkWidth, LinkSpeed)> {
+        let below = below_best(&self.topology, key);
+        let node = self.topology.node(key.node)?;
+        let width = below.width.or(node.port(key.port)?.width())?;
+        let speed = below.speed.or(node.speed(key.port))?;
+        below.any().then_some((width, speed))
     }
 
     fn node_facts(&self, node: &Node, key: PortKey) -> Vec<(&'static str, String)> {

@@ -288,7 +288,14 @@ fn downs(near: &End, far: &End, all: &mut Vec<Finding>) {
     };
     all.push(Finding {
         suspect,
-        why: format!("the link went down {downs} times (LinkDownedCounter) {with}"),
+        why: format!(
+            "the link went down {} (LinkDownedCounter) {with}",
+            super::so_many(
+                usize::try_from(downs).unwrap_or(usize::MAX),
+                "time",
+                "times"
+            )
+        ),
     });
 }
 

@@ -195,6 +195,8 @@ pub struct PortRow<'m> {
     pub speed: Option<LinkSpeed>,
     /// The other end.
     pub peer: Option<PeerView<'m>>,
+    /// Who the SA says is at the other end, where that end is silent and nobody else knows.
+    pub told: Option<String>,
     /// LID by which it is reached.
     pub lid: Option<u16>,
     /// Sum of the error counters' increments since the session began (or the baseline).
@@ -463,6 +465,8 @@ pub struct PortDetail<'m> {
 pub struct EndDetail<'m> {
     /// Its rows of both panes.
     pub row: PortRow<'m>,
+    /// What both ends of the link could do, where that is more.
+    pub best: Option<(LinkWidth, LinkSpeed)>,
     /// Traffic.
     pub traffic: TrafficRow<'m>,
     /// Node facts: label and value (GUIDs, device, route, LID).

@@ -129,6 +129,8 @@ struct Port<'a> {
     speed: Option<String>,
     rate_gbit_per_s: Option<f64>,
     peer: Option<PeerRow<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    peer_in_sa: Option<String>,
     flags: Vec<&'static str>,
     age_s: Option<f64>,
     stale: bool,
@@ -290,6 +292,7 @@ fn port_text(
             .width
             .zip(row.speed)
             .and_then(|(w, s)| effective_gbps(w, s)),
+        peer_in_sa: row.told.clone(),
         peer: row.peer.map(|p| PeerRow {
             guid: p.key.node.to_string(),
             port: p.key.port,

@@ -157,6 +157,7 @@ impl Fixture {
                 former: false,
             });
             self.ports.push(PortRow {
+                told: None,
                 key,
                 name,
                 kind,
@@ -654,6 +655,10 @@ impl Facts for Fixture {
                 error,
             };
             Some(EndDetail {
+                best: row
+                    .flags
+                    .below_best
+                    .then_some((LinkWidth::X4, LinkSpeed::Hdr)),
                 row: row.clone(),
                 traffic: traffic.clone(),
                 node: vec![
