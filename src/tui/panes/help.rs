@@ -50,6 +50,10 @@ pub fn page(kind: Kind, can_suspend: bool, room: u16, look: &Look) -> Page {
             "Wait",
             "share of time that the port had data and could not send",
         ),
+        (
+            "B/pkt, Mcast",
+            "bytes of an average packet and share of multicast, in the fuller direction",
+        ),
     ] {
         entry(&mut page, mark, meaning, room, look, Role::Text);
     }
