@@ -151,6 +151,7 @@ impl Model {
             (Slot::Unexplored(via), Some(node)) => {
                 let slot = Slot::Node(self.slot_of(node));
                 let before = self.unexplored.remove(&via).map(|(_, dest)| dest);
+                self.judge_peer(at, via, true);
                 if let Some(dest) = self.destination(slot) {
                     if let Some(before) = before {
                         dest.merge(before);
@@ -285,6 +286,7 @@ impl Model {
                 );
                 self.log
                     .add(at, Kind::Timeout, Severity::Warning, via, text);
+                self.judge_peer(at, via, false);
             }
             Slot::Sm => self.sm_silent(at, pending),
             Slot::Node(_) => {}

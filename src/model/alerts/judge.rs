@@ -296,6 +296,9 @@ impl Model {
         let had_link = own.is_some_and(|p| p.had_link) || last.is_some();
         let below_best = own.is_some_and(|p| p.below_best);
 
+        if down {
+            self.judge_peer(at, Some(key), true);
+        }
         let alert = (Some(key), Kind::LinkDown);
         if down && had_link {
             let other = peer.or(last);
@@ -416,6 +419,14 @@ impl Model {
     pub(in crate::model) fn judge_answering(&mut self, at: Stamp, id: NodeId, answers: bool) {
         let alert = (Some(id.port(0)), Kind::NodeSilent);
         self.set_alert(at, alert, !answers, Severity::Warning, true);
+    }
+
+    /// Whoever is at the other end of a port's link says who it is, or not.
+    pub(in crate::model) fn judge_peer(&mut self, at: Stamp, via: Option<PortKey>, answers: bool) {
+        if let Some(via) = via {
+            let alert = (Some(via), Kind::PeerSilent);
+            self.set_alert(at, alert, !answers, Severity::Warning, true);
+        }
     }
 
     /// A node whose GUID another one has was found, or is gone.

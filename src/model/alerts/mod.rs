@@ -62,6 +62,8 @@ pub enum Kind {
     VlMismatch,
     /// A node does not answer.
     NodeSilent,
+    /// Whoever is at the other end of a port's link has never said who it is.
+    PeerSilent,
     /// A node cannot be reached any more.
     NodeVanished,
     /// Several nodes have the same GUID.
@@ -87,7 +89,7 @@ pub enum Kind {
 }
 
 /// Names of alerts that are not about one counter.
-pub const NAMES: [&str; 18] = [
+pub const NAMES: [&str; 19] = [
     "pegged",
     "link_down",
     "below_best",
@@ -95,6 +97,7 @@ pub const NAMES: [&str; 18] = [
     "mtu_below_best",
     "vl_mismatch",
     "node_silent",
+    "peer_silent",
     "node_vanished",
     "duplicate_guid",
     "sm_stalled",
@@ -133,6 +136,7 @@ impl Kind {
             Kind::MtuBelowBest => "mtu_below_best",
             Kind::VlMismatch => "vl_mismatch",
             Kind::NodeSilent => "node_silent",
+            Kind::PeerSilent => "peer_silent",
             Kind::NodeVanished => "node_vanished",
             Kind::DuplicateGuid => "duplicate_guid",
             Kind::SmStalled(_) => "sm_stalled",
@@ -178,6 +182,7 @@ impl FromStr for Kind {
             "mtu_below_best" => Kind::MtuBelowBest,
             "vl_mismatch" => Kind::VlMismatch,
             "node_silent" => Kind::NodeSilent,
+            "peer_silent" => Kind::PeerSilent,
             "node_vanished" => Kind::NodeVanished,
             "duplicate_guid" => Kind::DuplicateGuid,
             "sm_stalled" => Kind::SmStalled(guid()?),

@@ -7,6 +7,7 @@ use super::{Alert, AlertCounts, Key, Kind, Measure};
 use crate::fabric::best::below_best;
 use crate::fabric::thresholds::{Over, RATE_UNIT, window_words};
 use crate::fabric::{Guid, PortKey};
+use crate::mad::Attribute;
 use crate::model::{Ber, Counter};
 
 impl Model {
@@ -123,6 +124,17 @@ impl Model {
                 self.ends_words(about, "virtual lanes", |i| i.operational_vls().to_string())
             }
             Kind::NodeSilent => "does not answer".to_owned(),
+            Kind::PeerSilent => {
+                let told = about.and_then(|k| self.topology.told(k)?.node);
+                let who = told.map_or_else(
+                    || "whoever is at the other end".to_owned(),
+                    |(_, description)| {
+                        let name = crate::fabric::names::clean(description.bytes());
+                        format!("the other end, {name} as the SA has it,")
+                    },
+                );
+                format!("{who} does not answer")
+            }
             Kind::NodeVanished => "cannot be reached any more".to_owned(),
             Kind::DuplicateGuid => match about {
                 Some(k) => format!("another node has the same GUID {}", k.node.guid),

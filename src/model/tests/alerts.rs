@@ -394,6 +394,24 @@ fn a_difference_that_the_first_discovery_finds_is_told_at_once() {
 }
 
 #[test]
+fn whoever_never_said_who_it_is_is_an_alert_of_the_port_until_it_does() {
+    let mut s = Session::fabric();
+    let via = key(SWITCH, 3);
+    s.at(20.0).port_info(via, &edr(0));
+    let who = Mad::smp_dr(Method::Get, NodeInfo::ID, 0, &[1, 3], 0).unwrap();
+    let beyond = Target::beyond(via, 1);
+    s.silence(beyond, who.clone(), 1, false);
+    assert_eq!(open(&s), Vec::<&str>::new());
+    s.silence(beyond, who, 2, true);
+    assert_eq!(open(&s), ["peer_silent"]);
+    let row = s.model.alerts().remove(0);
+    assert_eq!(row.about, Some(via));
+    assert_eq!(row.text, "whoever is at the other end does not answer");
+    s.appear(Some(via), 0x77, NodeType::Ca, 1, 1, "late riser");
+    assert_eq!(open(&s), Vec::<&str>::new());
+}
+
+#[test]
 fn a_node_that_does_not_answer_or_vanishes_is_an_alert_until_it_is_back() {
     let mut s = Session::fabric();
     let node = NodeId::new(HOST);
