@@ -210,6 +210,8 @@ pub enum ReportKind {
     Nodes,
     /// Every destination: sent, answered, timed out, latency
     Timeouts,
+    /// What is missing and why: nodes out of reach, silent or protected, and since when
+    Missing,
     /// Nodes and links as a topology file
     Topology,
     /// Each loop's last sweep: requests, failures, how long it took

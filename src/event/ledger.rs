@@ -98,6 +98,12 @@ pub struct TotalsLedger {
     pub timed_out: u64,
     /// Requests in a row that failed for good: to the SMA, to other agents.
     pub failing: [u32; 2],
+    /// Since when that is so.
+    #[serde(default)]
+    pub silent: Option<Stamp>,
+    /// Since when it cannot be reached, or is not asked.
+    #[serde(default)]
+    pub away: Option<Stamp>,
 }
 
 /// A request on its way.

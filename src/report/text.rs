@@ -71,10 +71,14 @@ pub(super) fn head(model: &Model, now: Stamp, out: &mut String) {
         out.push_str("# SIMULATED: no real fabric was read\n");
     }
     let s = h.size;
+    let protected = match s.protected {
+        0 => String::new(),
+        n => format!(", {n} protected by an M_Key"),
+    };
     let _ = writeln!(
         out,
-        "# {} switches, {} adapters, {} routers, {} links, {} of {} ports connected, {} nodes missing",
-        s.switches, s.cas, s.routers, s.links, s.connected, s.ports, s.missing
+        "# {} switches, {} adapters, {} routers, {} links, {} of {} ports connected, {} nodes missing{}",
+        s.switches, s.cas, s.routers, s.links, s.connected, s.ports, s.missing, protected
     );
     if let Some(sm) = h.sm {
         let _ = writeln!(

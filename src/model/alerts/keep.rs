@@ -31,7 +31,7 @@ fn alert_out(alert: &Alert) -> AlertLedger {
 }
 
 fn totals(whom: Whom, dest: &Destination) -> Option<TotalsLedger> {
-    (dest.sent > 0).then_some(TotalsLedger {
+    (dest.sent > 0 || dest.away.is_some()).then_some(TotalsLedger {
         whom,
         lid: dest.lid,
         sent: dest.sent,
@@ -39,6 +39,8 @@ fn totals(whom: Whom, dest: &Destination) -> Option<TotalsLedger> {
         retried: dest.retried,
         timed_out: dest.timed_out,
         failing: dest.failing,
+        silent: dest.silent,
+        away: dest.away,
     })
 }
 
@@ -358,6 +360,8 @@ impl Model {
             dest.retried = t.retried;
             dest.timed_out = t.timed_out;
             dest.failing = t.failing;
+            dest.silent = t.silent;
+            dest.away = t.away;
         }
     }
 
