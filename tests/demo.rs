@@ -187,7 +187,14 @@ fn the_incident_is_on_the_timeline() {
         *at < Stamp::from_secs(60) && *kind == MarkKind::Alert
     };
     assert!(!marks.iter().any(early), "{told}");
-    within(110, 125, MarkKind::Alert, "link");
+    within(
+        85,
+        105,
+        MarkKind::Alert,
+        "link runs at 1x edr, both ends can do 4x hdr",
+    );
+    within(110, 125, MarkKind::Alert, "active -> down");
+    within(125, 165, MarkKind::Alert, "link flaps");
     within(125, 125, MarkKind::Bookmark, "users report slow jobs");
     within(165, 200, MarkKind::Alert, "sm");
 }

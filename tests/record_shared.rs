@@ -121,7 +121,7 @@ fn after_beginning(all: &[Event]) -> &[Event] {
         e.seq == next
             && matches!(
                 e.what,
-                What::Known(_) | What::Opened(_) | What::SweepEnded(_)
+                What::Known(_) | What::Opened(_) | What::SweepEnded(_) | What::Ledger(_)
             )
     });
     &all[known.map_or(0, |k| k + 1)..]
@@ -146,7 +146,7 @@ fn a_file_and_its_viewers_get_the_same_bytes() {
         let expected: Vec<Event> = batches[*join..].concat();
         let got = read(bytes);
         if *join > 0 {
-            assert_eq!(after_beginning(&got), expected, "from batch {join} on");
+            assert!(after_beginning(&got) == expected, "from batch {join} on");
         } else {
             assert_eq!(got, expected);
         }
@@ -178,7 +178,7 @@ fn another_file_begins_without_a_word_to_the_viewers() {
     assert_eq!(reader.problems().list(), &[]);
     // One section: its beginning. No file's header came in between.
     assert_eq!((reader.stats().sections, reader.stats().guessed), (1, 0));
-    assert_eq!(after_beginning(&got), batches[10..].concat());
+    assert!(after_beginning(&got) == batches[10..].concat());
     assert_eq!(room.published, batches[10..].concat().len() as u64);
     // Each file replays alone, with every target known.
     for entry in std::fs::read_dir(dir.path()).unwrap() {
@@ -199,7 +199,7 @@ fn who_comes_while_nobody_records_is_told_all_that_holds() {
         let mut reader = Reader::new(&bytes[..]);
         let got: Vec<Event> = reader.by_ref().collect();
         assert_eq!((reader.stats().guessed, reader.problems().count()), (0, 0));
-        assert_eq!(after_beginning(&got), batches[*join..].concat());
+        assert!(after_beginning(&got) == batches[*join..].concat());
         // Times are the session's, although its opening was never encoded for anybody.
         assert_eq!(got[0].at, Stamp::ZERO);
     }

@@ -89,6 +89,7 @@ fn the_pictures_are_current() {
         ("ports", "fabtop: the Ports pane", "1"),
         ("traffic", "fabtop: the Traffic pane", "2"),
         ("timeouts", "fabtop: the Timeouts pane", "3"),
+        ("alerts", "fabtop: the Alerts pane", "4"),
         ("detail", "fabtop: a port in detail", "1\n"),
     ] {
         let buf = screen(Kind::Live, Told::Live, &model, AT, keys);

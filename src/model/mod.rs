@@ -30,6 +30,7 @@ mod notices;
 mod num;
 mod optional;
 mod perf;
+mod requests;
 mod routes;
 mod sa;
 mod sms;

@@ -90,7 +90,8 @@ pub fn run(how: &str) -> ExitCode {
     match tui::run(Source::Live { batches, clock }, mode, options) {
         Ok(_) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{error}");
+            // Standard error is the terminal that the test reads: a failed write shows there.
+            let _ = writeln!(std::io::stderr(), "{error}");
             ExitCode::from(if matches!(error, tui::Error::NotATerminal) {
                 2
             } else {

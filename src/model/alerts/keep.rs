@@ -406,7 +406,7 @@ impl Model {
     pub(in crate::model) fn slot_for(&mut self, request: &Request) -> (Slot, Option<Box<str>>) {
         if MgmtClass::new(request.class) == MgmtClass::SubnAdm {
             (Slot::Sa, None)
-        } else if super::super::fold::is_sm_question(request) {
+        } else if super::super::requests::is_sm_question(request) {
             (Slot::Sm, None)
         } else if let Some(node) = request.target.node {
             (Slot::Node(self.slot_of(node)), None)

@@ -84,6 +84,7 @@ impl Model {
                 "waiting for credits (PortXmitWait)".to_owned()
             }
             Kind::Counter(c) => c.name().to_owned(),
+            Kind::BelowBest => "link below its best".to_owned(),
             Kind::RecordingStopped | Kind::Note(_) => self.open_cause(key),
             kind => self.alert_cause(&(key.0, kind), None),
         }
@@ -147,17 +148,23 @@ impl Model {
         }
     }
 
+    /// In words, what the link runs at and could run at. The ends are read one after the other,
+    /// and one that was not read again yet still shows what was: the end that is below speaks.
     fn below_words(&self, key: PortKey) -> String {
-        let below = below_best(&self.topology, key);
-        let node = self.topology.node(key.node);
-        let width = node.and_then(|n| n.port(key.port)?.width());
-        let speed = node.and_then(|n| n.speed(key.port));
-        let (Some(width), Some(speed)) = (width, speed) else {
-            return "link is below its best".to_owned();
+        let peer = self.topology.port(key).and_then(|p| p.peer);
+        let words = |key: PortKey| {
+            let below = below_best(&self.topology, key);
+            let node = self.topology.node(key.node)?;
+            let (width, speed) = (node.port(key.port)?.width()?, node.speed(key.port)?);
+            let best_width = below.width.unwrap_or(width);
+            let best_speed = below.speed.unwrap_or(speed);
+            below.any().then(|| {
+                format!("link runs at {width} {speed}, both ends can do {best_width} {best_speed}")
+            })
         };
-        let best_width = below.width.unwrap_or(width);
-        let best_speed = below.speed.unwrap_or(speed);
-        format!("link runs at {width} {speed}, both ends can do {best_width} {best_speed}")
+        words(key)
+            .or_else(|| words(peer?))
+            .unwrap_or_else(|| "link is below its best".to_owned())
     }
 
     fn ends_words(
