@@ -324,8 +324,9 @@ pub struct Common {
     #[arg(long, global = true)]
     pub no_subscribe: bool,
 
-    /// M_Key for SMPs, as a number: nodes that protect themselves with it answer. Never shown or
-    /// recorded, but every user of this host can see a command line: see --m-key-file
+    /// M_Key for SMPs, as a number: nodes that protect themselves with it answer. It is in clear
+    /// in each SMP, to every node, as the subnet manager's is (asking without it first would
+    /// count a violation at each protected node). Never shown or recorded, but every user of this host can see a command line: see --m-key-file
     #[arg(long, global = true, value_name = "KEY", value_parser = KeyText::take)]
     pub m_key: Option<KeyText>,
 
