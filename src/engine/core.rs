@@ -20,6 +20,7 @@ use super::sweep::Loops;
 use super::table::Table;
 use crate::command::Command;
 use crate::event::{Event, Opened, Pace, Sent, Settings, Severity, SweepKind, What};
+use crate::fabric::topology::Doubt;
 use crate::fabric::{NodeId, PortKey, Target, Topology};
 use crate::port::{Agent, AgentReport, Arrival, LocalPort, Outgoing, PortError, Source, Stamp};
 
@@ -130,6 +131,8 @@ pub struct Core {
     pub(super) fec_later: BTreeSet<PortKey>,
     /// Ports seen in a passing state, to be looked at again, and how often they were.
     pub(super) rechecks: BTreeMap<(Stamp, PortKey), u8>,
+    /// What was asked again since it was in doubt: since when, and how often.
+    pub(super) doubted: BTreeMap<Doubt, (Stamp, u8)>,
     pub(super) sa: Sa,
     pub(super) records: Records,
     pub(super) routes: Routes,
@@ -179,6 +182,7 @@ impl Core {
             loops: Loops::new(settings),
             probes: BTreeSet::new(),
             rereads: BTreeSet::new(),
+            doubted: BTreeMap::new(),
             rechecks: BTreeMap::new(),
             fec_later: BTreeSet::new(),
             sa: Sa::default(),

@@ -26,6 +26,10 @@ const COALESCE: Duration = Duration::from_millis(2);
 const RECHECK: Duration = Duration::from_millis(500);
 /// How often.
 const RECHECKS: u8 = 5;
+/// What is in doubt is asked again no more than this often...
+const DOUBTS: u8 = 8;
+/// ...in this time: two nodes with one LID contradict each other whenever one is read.
+const DOUBTED: Duration = Duration::from_secs(10);
 /// A full discovery that a surprise asks for waits this long after the last one.
 const SURPRISE: Duration = Duration::from_secs(30);
 
@@ -302,6 +306,9 @@ impl Core {
 
     /// Two answers contradict each other: what the first was about is asked again.
     fn ask_in_doubt(&mut self, doubt: Doubt) {
+        if !self.may_doubt(doubt) {
+            return;
+        }
         let run = self.open_rediscovery();
         match doubt {
             Doubt::Behind(via) => {
@@ -316,6 +323,16 @@ impl Core {
             }
         }
         self.count(Some(run), Done::Dropped);
+    }
+
+    /// Answers that never stop contradicting each other are left to the sweeps.
+    fn may_doubt(&mut self, doubt: Doubt) -> bool {
+        let now = self.now;
+        self.doubted
+            .retain(|_, (from, _)| now.since(*from) < DOUBTED);
+        let (_, times) = self.doubted.entry(doubt).or_insert((now, 0));
+        *times = times.saturating_add(1);
+        *times <= DOUBTS
     }
 
     /// A node turned out to be two: the second is asked for its details.

@@ -244,3 +244,38 @@ fn a_host_that_is_plugged_in_elsewhere_was_moved_and_is_no_twin() {
     let peer = seen.model.topology().port(leaf.port(4)).unwrap().peer;
     assert_eq!(peer, Some(first.port(1)));
 }
+
+/// Two hosts with one LID, as when two subnets are joined: each reading of one contradicts the
+/// other. That is asked again a few times, not as fast as the budget allows.
+#[test]
+fn two_nodes_with_one_lid_are_not_asked_for_ever() {
+    let mut fabric = crate::sim::default_fabric();
+    fabric.assign_lids(0);
+    let (one, two) = (
+        fabric.key("cn001", 1).unwrap(),
+        fabric.key("cn002", 1).unwrap(),
+    );
+    let lid = fabric.port((fabric.find("cn001").unwrap(), 1)).unwrap().lid;
+    let script = Script::new().at(Stamp::from_secs(20), Action::SetLid { port: two, lid });
+    let options = SimOptions {
+        faults: Faults::Script(script),
+        ..SimOptions::healthy()
+    };
+    let port = SimPort::new(fabric, options).unwrap();
+    let mut config = Config::default();
+    config.settings.discovery_interval_ns = 10_000_000_000;
+    let mut engine = Virtual::new(Box::new(port), config);
+    let mut asked = 0;
+    engine.run_until(Stamp::from_secs(60), &mut |batch| {
+        let sent = batch.events.iter().filter(|e| {
+            matches!(&e.what, What::Sent(s) if s.mad.attr_id() == 0x15
+                && s.target.node.is_some_and(|n| n == one.node || n == two.node))
+        });
+        asked += sent.count();
+    });
+    let lids = [one, two].map(|key| engine.topology().node(key.node).unwrap().lid(1));
+    assert_eq!(lids, [Some(lid); 2]);
+    // Six discoveries and two sweeps of states for each of the two, and eight doubts of each in
+    // ten seconds, of which there are four times ten.
+    assert!(asked <= 2 * (6 + 2 + 4 * 8 + 8), "asked {asked} times");
+}

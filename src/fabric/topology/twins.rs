@@ -20,7 +20,7 @@ use crate::mad::NodeInfo;
 const MOST_TWINS: u8 = 16;
 
 /// What decides whether a claim is a twin's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Doubt {
     /// Who answers behind this port now.
     Behind(PortKey),
