@@ -7,7 +7,7 @@ mod common;
 
 use std::hint::black_box;
 
-use common::{PORTS, Stream, found, sweep};
+use common::{PORTS, Stream, found, resident, sick_sweep, sweep};
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use fabtop::model::Model;
 
@@ -47,11 +47,45 @@ fn fold(c: &mut Criterion) {
     group.finish();
 }
 
-/// Resident memory of this process, bytes.
-fn resident() -> u64 {
-    let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    let pages = text.split(' ').nth(1).and_then(|p| p.parse::<u64>().ok());
-    pages.unwrap_or(0) * 4096
+/// The same 1,000 sick ports, an alert open at each and rising, in fabrics of three sizes of which
+/// every port has an open alert: an event costs what it costs, however many there are.
+fn alerts(c: &mut Criterion) {
+    let mut group = c.benchmark_group("fold with alerts");
+    let sick = 25;
+    group.sample_size(10);
+    group.throughput(Throughput::Elements(2 * sick * u64::from(PORTS) + 1));
+    for nodes in [25, 250, 2_500] {
+        let mut stream = Stream::default();
+        let mut model = Model::new();
+        for event in found(&mut stream, 1..=nodes) {
+            model.apply(&event);
+        }
+        for round in 1..=2 {
+            for event in sick_sweep(&mut stream, 1..=nodes, round) {
+                model.apply(&event);
+            }
+        }
+        let ports = nodes * u64::from(PORTS);
+        assert_eq!(model.alert_counts().all() as u64, ports);
+        let mut round = 2;
+        group.bench_function(format!("{ports} ports, all of them with an alert"), |b| {
+            b.iter_batched(
+                || {
+                    round += 1;
+                    sick_sweep(&mut stream, 1..=sick, round)
+                },
+                |events| {
+                    for event in &events {
+                        model.apply(event);
+                    }
+                    black_box(model.alert_counts());
+                    events
+                },
+                BatchSize::PerIteration,
+            );
+        });
+    }
+    group.finish();
 }
 
 /// Says what a model of 100,000 ports takes, with counters and histories (24 samples a port).
@@ -101,5 +135,5 @@ fn views(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, memory, fold, views);
+criterion_group!(benches, memory, fold, alerts, views);
 criterion_main!(benches);

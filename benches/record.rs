@@ -9,14 +9,17 @@
     reason = "a measurement prints its result"
 )]
 
+mod common;
+
 use std::hint::black_box;
 
+use common::{Stream, found, resident, sweep};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use fabtop::event::*;
 use fabtop::fabric::{NodeId, Target};
 use fabtop::mad::{Attribute, Mad, PortCountersExtended};
 use fabtop::port::*;
-use fabtop::record::{Encoder, Options, Reader};
+use fabtop::record::{Encoder, Ledger, Options, Reader};
 
 /// A generator of numbers, good enough for traffic (Knuth's MMIX constants).
 struct Lcg(u64);
@@ -199,5 +202,66 @@ fn cost(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, cost);
+/// What the encoder's thread spends beside encoding: the ledger, and in it a model of its own.
+fn ledger(c: &mut Criterion) {
+    let busy = steady(30, true);
+    let mut group = c.benchmark_group("the encoder's thread");
+    group.throughput(Throughput::Elements(busy.len() as u64));
+    group.bench_function("ledger alone", |b| {
+        b.iter(|| {
+            let mut ledger = Ledger::new();
+            for event in &busy {
+                ledger.observe(event);
+            }
+            black_box(ledger.len())
+        });
+    });
+    let mut out = Vec::new();
+    group.bench_function("encode, with ledger", |b| {
+        b.iter(|| {
+            out.clear();
+            let mut ledger = Ledger::new();
+            let mut encoder = Encoder::new(Options::default());
+            for batch in busy.chunks(Batch::MAX) {
+                for event in batch {
+                    ledger.observe(event);
+                }
+                encoder.encode(batch, &mut out);
+            }
+            black_box((out.len(), ledger.len()))
+        });
+    });
+    group.finish();
+}
+
+/// Says what the ledger of 100,000 ports takes, and how large its keyframe is.
+fn memory(_: &mut Criterion) {
+    let mut stream = Stream::default();
+    let mut ledger = Ledger::new();
+    let before = resident();
+    for node in 1..=2_500 {
+        for event in found(&mut stream, node..=node) {
+            ledger.observe(&event);
+        }
+    }
+    for round in 1..=3 {
+        for node in 1..=2_500 {
+            for event in sweep(&mut stream, node..=node, round) {
+                ledger.observe(&event);
+            }
+        }
+    }
+    let mib = resident().saturating_sub(before) / 1024 / 1024;
+    let mut encoder = Encoder::new(Options::default());
+    let (mut out, mut size) = (Vec::new(), 0);
+    ledger.keyframe(0, &mut |events| {
+        out.clear();
+        encoder.encode(events, &mut out);
+        size += out.len();
+    });
+    let keyframe = size / 1024 / 1024;
+    println!("ledger: 100,000 ports in {mib} MiB, a keyframe of {keyframe} MiB");
+}
+
+criterion_group!(benches, memory, cost, ledger);
 criterion_main!(benches);

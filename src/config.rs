@@ -165,11 +165,12 @@ pub struct ReportArgs {
     pub path_bits: Option<u8>,
 
     /// Collect for this long, then print [default: until the first full discovery and counter
-    /// sweep are done]
+    /// sweep are done; for `path`, until the ports on it were read twice and their load is known]
     #[arg(long = "for", value_name = "TIME", value_parser = humantime::parse_duration)]
     pub time: Option<Duration>,
 
-    /// Stop as soon as the first full discovery is done (and the first sweep of what KIND shows)
+    /// Stop as soon as the first full discovery is done (and the first sweep of what KIND shows);
+    /// `path` then says nothing of load
     #[arg(long, conflicts_with = "time")]
     pub once: bool,
 
@@ -401,11 +402,11 @@ pub struct Sharing {
 #[command(next_help_heading = "Screen")]
 pub struct Screen {
     /// Colours [default: what the terminal can do; NO_COLOR is honoured]
-    #[arg(long, value_enum, value_name = "PALETTE")]
+    #[arg(long, global = true, value_enum, value_name = "PALETTE")]
     pub palette: Option<PaletteArg>,
 
     /// Redraw for new data at most this often a second
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=60))]
+    #[arg(long, global = true, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=60))]
     pub fps: u8,
 }
 

@@ -158,6 +158,26 @@ fn a_recorded_session_gives_the_same_reports_byte_for_byte() {
 }
 
 #[test]
+fn a_path_tells_its_load_unless_it_is_asked_once() {
+    let loads = |more: &[&str]| -> Vec<serde_json::Value> {
+        let mut args = vec!["report", "path", "cn001", "cn030", "--json"];
+        args.extend(more);
+        let out = fabtop(&fast(&args)).output().unwrap();
+        assert!(out.status.success(), "{out:?}");
+        let json: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+        let hops = json["hops"].as_array().unwrap();
+        let leave = hops.iter().filter(|h| !h["out"].is_null());
+        leave.map(|h| h["tx_bits_per_s"].clone()).collect()
+    };
+    let known = loads(&[]);
+    assert!(known.len() > 2, "{known:?}");
+    assert!(known.iter().all(|load| load.is_number()), "{known:?}");
+    let once = loads(&["--once"]);
+    assert_eq!(once.len(), known.len());
+    assert!(once.iter().all(|load| load.is_null()), "{once:?}");
+}
+
+#[test]
 fn a_recorded_session_gives_the_same_paths_tables_sms_and_sa_byte_for_byte() {
     let dir = tempfile::tempdir().unwrap();
     let subjects: [(&[&str], &str); 6] = [

@@ -52,6 +52,7 @@ fn main() -> ExitCode {
             stalled,
         ),
         trial("paste_is_no_row_of_commands", paste),
+        trial("a_flood_of_keys_leaves_none_unread", flood),
         trial(
             "standard_output_that_is_no_terminal_is_a_users_mistake",
             no_terminal,
@@ -289,6 +290,26 @@ fn paste() -> Result<(), Failed> {
     c.wait_for("next pane");
     c.keys("q");
     c.wait().expect_code(0)
+}
+
+fn flood() -> Result<(), Failed> {
+    let mut c = Console::start(How::Plain, 80, 24);
+    c.wait_for("Active");
+    // Nothing follows that could wake a reader which took only a part: the last key is seen.
+    c.keys(&format!("{}e", "j".repeat(3000)));
+    c.wait_for("Event log");
+    // A paste longer than any of the buffers on its way.
+    c.keys(&format!(
+        "1/\x1b[200~{}\x1b[201~",
+        "paste\u{202e}\x07 ".repeat(20_000)
+    ));
+    c.keys("\x15\r?");
+    c.wait_for("Keys");
+    c.keys("qq");
+    let end = c.wait();
+    end.expect_code(0)?;
+    end.expect_restored()?;
+    end.expect_stderr("")
 }
 
 fn no_terminal() -> Result<(), Failed> {

@@ -47,13 +47,27 @@ fn fabric_as_shown(model: &Model, now: Stamp) -> Vec<String> {
             lines.push(format!("{:?} {} {since:?}", row.key, c.name));
         }
         lines.push(format!("{:?} {:?}", row.errors, row.flags));
+        if let Some(fec) = model.fec(row.key, now) {
+            let counts = fec.counters.iter().map(|c| (c.name, c.value, c.since));
+            let (raw, effective) = (fec.raw_since, fec.effective_since);
+            let counts: Vec<_> = counts.collect();
+            lines.push(format!("{:?} {counts:?} {raw} {effective}", row.key));
+        }
     }
     lines.extend(model.alerts().iter().map(|a| format!("{a:?}")));
     lines.push(format!("{:?}", model.alert_counts()));
     lines.extend(model.destinations(now).iter().map(|d| {
         format!(
-            "{} {:?} sent {} answered {} retried {} timed out {} in flight {}",
-            d.name, d.node, d.sent, d.answered, d.retried, d.timed_out, d.in_flight
+            "{} {:?} sent {} answered {} retried {} timed out {} in flight {} {:?} {:?}",
+            d.name,
+            d.node,
+            d.sent,
+            d.answered,
+            d.retried,
+            d.timed_out,
+            d.in_flight,
+            d.back_off,
+            d.failure.as_ref()
         )
     }));
     lines.extend(model.in_flight(now).iter().map(|f| format!("{f:?}")));
@@ -73,7 +87,7 @@ fn differences(a: &[String], b: &[String]) -> Vec<String> {
 #[test]
 fn a_joined_model_shows_the_same_fabric() {
     let end = Stamp::from_secs(200);
-    let mut opened = 0;
+    let (mut opened, mut failed, mut corrected) = (0, 0, 0);
     let events = session(end);
     // In the middle of a counter sweep, after one, after port states were read again, and after
     // a fault changed something.
@@ -105,6 +119,17 @@ fn a_joined_model_shows_the_same_fabric() {
 
         let now = before.last().unwrap().at;
         opened += whole.alert_counts().all();
+        failed += whole
+            .destinations(now)
+            .iter()
+            .filter(|d| d.failure.is_some())
+            .count();
+        corrected += whole
+            .ports(now)
+            .iter()
+            .filter_map(|row| whole.fec(row.key, now))
+            .filter(|fec| fec.counters.iter().any(|c| c.since.get() > Some(0)))
+            .count();
         let (a, b) = (fabric_as_shown(&whole, now), fabric_as_shown(&joined, now));
         let differ = differences(&a, &b);
         assert!(differ.is_empty(), "at {join:?}:\n{}", differ.join("\n"));
@@ -123,4 +148,9 @@ fn a_joined_model_shows_the_same_fabric() {
         assert_eq!(joined.digests_differ(), 0);
     }
     assert!(opened > 0, "no alert was open at any of these moments");
+    assert!(failed > 0, "nobody had failed at any of these moments");
+    assert!(
+        corrected > 0,
+        "no FEC counter had risen at any of these moments"
+    );
 }

@@ -97,6 +97,41 @@ pub fn found(stream: &mut Stream, nodes: RangeInclusive<u64>) -> Vec<Event> {
     stream.take()
 }
 
+/// Resident memory of this process, bytes.
+#[allow(dead_code)] // not every bench measures it
+pub fn resident() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages = text.split(' ').nth(1).and_then(|p| p.parse::<u64>().ok());
+    pages.unwrap_or(0) * 4096
+}
+
+/// One sweep of the 32-bit counters over all ports of some nodes, each with 20 new symbol errors:
+/// twice what the default limit allows an hour. A tick ends it.
+#[allow(dead_code)] // not every bench has sick links
+pub fn sick_sweep(stream: &mut Stream, nodes: RangeInclusive<u64>, round: u32) -> Vec<Event> {
+    let at = Stamp::from_secs(u64::from(round) * 5);
+    for guid in nodes {
+        for port in 1..=PORTS {
+            let mut narrow = PortCounters::new();
+            // A 16-bit counter; what is pegged counts no more.
+            narrow.set_symbol_error(u16::try_from(round * 20 % 65_000).unwrap());
+            stream.exchange(
+                at,
+                Target::port(NodeId::new(guid).port(port), 1),
+                Mad::perf_port(PortCounters::ID, port, 0),
+                &narrow,
+            );
+        }
+    }
+    let seq = stream.next_seq();
+    stream.events.push(Event {
+        seq,
+        at: Stamp(at.0 + 1_000_000),
+        what: What::Tick,
+    });
+    stream.take()
+}
+
 /// One sweep of both counter attributes over all ports of some nodes.
 pub fn sweep(stream: &mut Stream, nodes: RangeInclusive<u64>, round: u32) -> Vec<Event> {
     let at = Stamp::from_secs(u64::from(round) * 5);

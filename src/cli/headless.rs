@@ -28,15 +28,18 @@ pub const GRACE: Duration = Duration::from_secs(5);
 enum Until {
     /// After this long.
     Time(Duration),
-    /// After the first full discovery, and the first counter sweep if these are wanted.
-    Swept { counters: bool },
+    /// After the first full discovery, and so many counter sweeps.
+    Swept { counters: u32 },
 }
 
 /// Watches the stream for the moment to stop.
 struct Stop {
     until: Until,
     discovered: bool,
-    counted: bool,
+    /// Counter sweeps that ended after the discovery.
+    counted: u32,
+    /// What counters are to tell of the subject is known before the last sweep ended.
+    loaded: bool,
     readings: Readings,
     /// A rediscovery waits for what a discovery did not wait for.
     following: bool,
@@ -47,7 +50,8 @@ impl Stop {
         Stop {
             until,
             discovered: false,
-            counted: false,
+            counted: 0,
+            loaded: false,
             readings: Readings::new(subject),
             following: false,
         }
@@ -58,7 +62,9 @@ impl Stop {
         if !self.discovered {
             return None;
         }
-        self.readings.next(model).map(Command::Read)
+        let next = self.readings.next(model).map(Command::Read);
+        self.loaded = self.readings.are_done() && self.readings.are_loaded(model);
+        next
     }
 
     fn see(&mut self, batch: &SharedBatch) {
@@ -69,7 +75,7 @@ impl Stop {
                 }
                 What::SweepEnded(sweep) => match sweep.kind {
                     SweepKind::Discovery => self.discovered = true,
-                    SweepKind::Counters if self.discovered => self.counted = true,
+                    SweepKind::Counters if self.discovered => self.counted += 1,
                     SweepKind::Rediscovery => self.following = false,
                     _ => {}
                 },
@@ -87,7 +93,7 @@ impl Stop {
             Until::Swept { counters } => {
                 self.discovered
                     && !self.following
-                    && (self.counted || !counters)
+                    && (self.counted >= counters || self.loaded)
                     && self.readings.are_done()
             }
         }
@@ -106,6 +112,13 @@ pub fn report(common: &Common, args: &ReportArgs) -> Result<(), Failure> {
             "--format belongs to `report topology`; use --json for JSON".into(),
         ));
     }
+    if args.json && args.kind == ReportKind::Topology {
+        return Err(Failure::Usage(
+            "`report topology` is text as ibnetdiscover prints it; `report ports --json` has every \
+             port with its peer"
+                .into(),
+        ));
+    }
     if args.exit_code && args.kind != ReportKind::Alerts {
         return Err(Failure::Usage(
             "--exit-code belongs to `report alerts`".into(),
@@ -113,13 +126,6 @@ pub fn report(common: &Common, args: &ReportArgs) -> Result<(), Failure> {
     }
     let subject = Subject::of(args)?;
     let (model, now, ended) = match &args.from {
-        Some(_) if common.thresholds.is_some() || !common.suppress.is_empty() => {
-            return Err(Failure::Usage(
-                "a recording is judged by the thresholds of its session: --thresholds and \
-                 --suppress have no use with --from"
-                    .into(),
-            ));
-        }
         Some(path) => {
             let (model, now) = replay::read(path, args.at)?;
             (model, now, None)
@@ -165,6 +171,16 @@ fn reads_counters(kind: ReportKind) -> bool {
     )
 }
 
+/// How many sweeps of counters a report waits for. A path's load takes two: rates come from two
+/// readings.
+fn counter_sweeps(args: &ReportArgs) -> u32 {
+    match args.kind {
+        kind if reads_counters(kind) => 1,
+        ReportKind::Path if !args.once => 2,
+        _ => 0,
+    }
+}
+
 /// Runs a session until it is time to stop. Also says which signal ended it, if one did.
 fn collect(
     common: &Common,
@@ -174,14 +190,14 @@ fn collect(
     let until = match args.time {
         Some(time) => Until::Time(time),
         None => Until::Swept {
-            counters: reads_counters(args.kind),
+            counters: counter_sweeps(args),
         },
     };
     let settings = fabric::settings(common)?;
     let mut config = fabric::config(common, settings)?;
     if matches!(until, Until::Swept { .. }) && !reads_counters(args.kind) {
-        // One look at the topology: nothing else is asked.
-        config.counters = false;
+        // One look at the topology: nothing else is asked, but for a path's load.
+        config.counters = counter_sweeps(args) > 0;
         config.states = false;
         // The SA may know the names of those who do not answer.
         config.sa =

@@ -8,6 +8,7 @@ mod console;
 mod fabric;
 mod headless;
 mod names;
+mod options;
 mod outlets;
 mod replay;
 mod signals;
@@ -18,9 +19,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Parser;
-
-use crate::config::{Cli, Command, PaletteArg, Screen};
+use crate::config::{Command, PaletteArg, Screen};
 use crate::tui::{Depth, Options};
 
 /// How a command ends when it does not end well.
@@ -53,8 +52,8 @@ impl Failure {
 
 /// Runs the program with the process's arguments.
 pub fn run() -> ExitCode {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
+    let (cli, refused) = match options::parse(std::env::args_os()) {
+        Ok(parsed) => parsed,
         Err(error) => {
             // Help and version go to standard output with code 0, mistakes to standard error
             // with code 2; a closed pipe is no error in either case.
@@ -62,21 +61,21 @@ pub fn run() -> ExitCode {
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };
+    if let Some(failure) = refused {
+        if let Failure::Usage(text) = &failure {
+            complain(text);
+        }
+        return ExitCode::from(failure.code());
+    }
     let outcome = match &cli.command {
         None => console::live(&cli),
         Some(Command::Report(report)) => headless::report(&cli.common, report),
         Some(Command::Record(args)) => collect::record(&cli.common, args),
         Some(Command::Serve(args)) => collect::serve(&cli.common, args),
-        Some(Command::Watch(args)) => {
-            no_fabric(&cli, "watch").and_then(|()| watch::watch(&cli, args))
-        }
-        Some(Command::Stream(args)) => no_fabric(&cli, "stream").and_then(|()| watch::stream(args)),
-        Some(Command::Replay(args)) => {
-            no_fabric(&cli, "replay").and_then(|()| replay::replay(&cli, args))
-        }
-        Some(Command::Anonymize(args)) => {
-            no_fabric(&cli, "anonymize").and_then(|()| replay::anonymize(&cli, args))
-        }
+        Some(Command::Watch(args)) => watch::watch(&cli, args),
+        Some(Command::Stream(args)) => watch::stream(args),
+        Some(Command::Replay(args)) => replay::replay(&cli, args),
+        Some(Command::Anonymize(args)) => replay::anonymize(&cli, args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -97,28 +96,6 @@ pub fn run() -> ExitCode {
             }
         }
     }
-}
-
-/// Refuses options that a command without a fabric of its own cannot honour.
-fn no_fabric(cli: &Cli, name: &str) -> Result<(), Failure> {
-    let common = &cli.common;
-    for (given, option) in [
-        (common.sim.is_some(), "--sim"),
-        (common.ibsim.is_some(), "--ibsim"),
-        (common.ca.is_some(), "--ca"),
-        (common.port.is_some(), "--port"),
-        (common.recording.record.is_some(), "--record"),
-        (common.sharing.socket.is_some(), "--socket"),
-        (common.thresholds.is_some(), "--thresholds"),
-        (!common.suppress.is_empty(), "--suppress"),
-    ] {
-        if given {
-            return Err(Failure::Usage(format!(
-                "`fabtop {name}` talks to no fabric: {option} has no use here"
-            )));
-        }
-    }
-    Ok(())
 }
 
 /// What the command line says of the screen.

@@ -150,6 +150,24 @@ impl Subject {
         })
     }
 
+    /// The load of a path is known at every port by which it leaves a node. What is no path is
+    /// loaded never.
+    fn is_loaded(&self, model: &Model) -> bool {
+        let ReportKind::Path = self.kind else {
+            return false;
+        };
+        let Ok((from, lid)) = self.path(model) else {
+            return false;
+        };
+        let path = model.path(from, lid, model.last());
+        let mut ports = path.hops.iter().filter(|h| h.leaves.is_some());
+        ports.all(|h| {
+            h.out
+                .as_ref()
+                .is_some_and(|(_, t)| t.tx_bps.get().is_some())
+        })
+    }
+
     /// The report, and what is wrong with its subject if something is.
     pub fn report(
         &self,
@@ -236,6 +254,11 @@ impl Readings {
     pub fn are_done(&self) -> bool {
         let all = self.now.is_none() && self.topics.as_ref().is_some_and(Vec::is_empty);
         self.subject.is_none() || self.failure.is_some() || all
+    }
+
+    /// Counters have told all that the subject is asked for.
+    pub fn are_loaded(&self, model: &Model) -> bool {
+        self.subject.as_ref().is_some_and(|s| s.is_loaded(model))
     }
 
     /// Why nothing can be read.

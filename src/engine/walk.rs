@@ -13,7 +13,7 @@ use std::time::Duration;
 use super::core::Core;
 use super::job::{Ask, By, Done, Job, Lane, RunId, Who};
 use crate::event::{Severity, SweepKind};
-use crate::fabric::topology::Doubt;
+use crate::fabric::topology::{Doubt, MOST_NODES, MOST_PORTS};
 use crate::fabric::{Change, Changes, NodeId, NodeKind, PortKey};
 use crate::mad::{LinkSpeed, PhysState, PortCaps, PortCaps2};
 use crate::port::Stamp;
@@ -285,6 +285,14 @@ impl Core {
                 Change::Doubt(doubt) => self.ask_in_doubt(doubt),
                 Change::Elsewhere(port) => self.ask_in_doubt(Doubt::Port(port)),
                 Change::Duplicate { second, .. } => self.walk_twin(second),
+                Change::Full => self.note(
+                    Severity::Critical,
+                    None,
+                    format!(
+                        "more than {MOST_NODES} nodes or {MOST_PORTS} ports answer, as no subnet \
+                         has: those beyond are left out"
+                    ),
+                ),
                 Change::Lid { port, .. } => {
                     let node = self.nodes.entry(port.node).or_default();
                     node.sl = None;

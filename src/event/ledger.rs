@@ -59,12 +59,50 @@ pub struct PortLedger {
     /// Counters of which this is but a lower bound.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bound: Vec<u8>,
+    /// Forward error correction.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fec: Option<FecLedger>,
     /// It had a link.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub had_link: bool,
     /// The other end of the link that it had.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub former: Option<PortKey>,
+}
+
+/// What forward error correction counted at a port since the session began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FecLedger {
+    /// Correctable and uncorrectable blocks, corrected symbols, errors before and after
+    /// correction.
+    pub since: [u64; 5],
+    /// Bit n: number n is but a lower bound.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub bound: u8,
+    /// What the link carried meanwhile, kbit.
+    pub kbits: u64,
+    /// How long that took, ns.
+    pub observed_ns: u64,
+}
+
+fn is_zero(n: &u8) -> bool {
+    *n == 0
+}
+
+/// The last failure of somebody who was asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FailureLedger {
+    /// Its kind, in words.
+    pub kind: String,
+    /// What else is known of it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub detail: String,
+    /// Management class.
+    pub class: u8,
+    /// Attribute.
+    pub attribute: u16,
+    /// When.
+    pub at: Stamp,
 }
 
 /// Somebody who is asked.
@@ -82,7 +120,7 @@ pub enum Whom {
 }
 
 /// What was asked of somebody, and what came of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TotalsLedger {
     /// Of whom.
     pub whom: Whom,
@@ -104,6 +142,9 @@ pub struct TotalsLedger {
     /// Since when it cannot be reached, or is not asked.
     #[serde(default)]
     pub away: Option<Stamp>,
+    /// The last failure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<FailureLedger>,
 }
 
 /// A request on its way.

@@ -9,6 +9,7 @@
 //! SymbolErrorCounter=10/h            more than 10 within any hour
 //! LinkDownedCounter=2/15min          more than 2 within any 15 minutes: a flapping link
 //! PortXmitWait=30%/10min:warning     more than 30 % of the last 10 minutes, and how grave that is
+//! RawBER=1e-5/10min                  more than 1 error in 100,000 bits, within any 10 minutes
 //! ```
 //!
 //! A counter may have several lines, of different severities. What a file says of a counter takes
@@ -34,7 +35,16 @@ pub enum Over {
     /// The share in per cent of a time of this length (ns) in which a port wanted to send and
     /// could not: of PortXmitWait only.
     Share(u64),
+    /// Errors by bits that the link carried within a time of this length (ns): of [`RATES`] only.
+    /// The limit is written as errors in [`RATE_UNIT`] bits.
+    Rate(u64),
 }
+
+/// Bit error rates of a link, before and after forward error correction.
+pub const RATES: [&str; 2] = ["RawBER", "EffectiveBER"];
+
+/// Limits of rates are errors in so many bits: 1e-18 is the least that can be told.
+pub const RATE_UNIT: f64 = 1e18;
 
 /// One limit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -79,11 +89,19 @@ pub struct Thresholds {
 
 const MINUTE: u64 = 60_000_000_000;
 const HOUR: u64 = 60 * MINUTE;
+/// Over which time a rate is taken where a file names none.
+const RATE_WINDOW: u64 = 10 * MINUTE;
 
 impl Default for Thresholds {
     /// What holds without any configuration: the classic file's numbers, but within an hour
     /// instead of since the counters were last reset. PortRcvSwitchRelayErrors has no limit: a
     /// switch counts its own multicast there. The commented file in `assets/` says the same.
+    ///
+    /// EffectiveBER: 1e-12 is the limit of ibdiagnet's BER test (NVIDIA, ibdiagnet user manual,
+    /// "Bit Error Rate", `--ber_thresh`), and what RS-FEC is made to leave (IEEE 802.3 clauses 91
+    /// and 119). RawBER: RS(528,514) keeps that promise up to about 2e-5 and RS(544,514) up to
+    /// about 2e-4; half of the lower one leaves time to change a cable. A healthy link stays
+    /// orders of magnitude below both.
     fn default() -> Thresholds {
         use Severity::{Critical, Info, Warning};
         let rule = |counter: &str, limit, over, severity| Rule {
@@ -93,6 +111,7 @@ impl Default for Thresholds {
             severity,
         };
         let hour = Over::Window(HOUR);
+        let rate = Over::Rate(RATE_WINDOW);
         Thresholds {
             rules: vec![
                 rule("SymbolErrorCounter", 10, hour, Warning),
@@ -106,6 +125,8 @@ impl Default for Thresholds {
                 rule("PortRcvRemotePhysicalErrors", 100, hour, Info),
                 rule("PortFECUncorrectableBlockCtr", 0, hour, Warning),
                 rule("PortFECUncorrectableBlockCtr", 100, hour, Critical),
+                rule("RawBER", 10_000_000_000_000, rate, Warning),
+                rule("EffectiveBER", 1_000_000, rate, Warning),
                 rule("PortXmitDiscards", 100, hour, Warning),
                 rule("PortXmitConstraintErrors", 100, hour, Warning),
                 rule("PortRcvConstraintErrors", 100, hour, Warning),
@@ -225,8 +246,15 @@ fn parse_rule(line: &str, is_counter: &impl Fn(&str) -> bool) -> Result<Rule, St
         None => (number, false),
         Some(digits) => (digits.trim(), true),
     };
-    let limit = base0(digits).ok_or_else(|| format!("{:?} is no number", short(number)))?;
+    let is_rate = RATES.contains(&name);
+    let limit = if is_rate && !percent {
+        rate(digits)
+            .ok_or_else(|| format!("{:?} is no bit error rate such as 1e-12", short(number)))?
+    } else {
+        base0(digits).ok_or_else(|| format!("{:?} is no number", short(number)))?
+    };
     let over = match (percent, window) {
+        (false, window) if is_rate => Over::Rate(window.unwrap_or(RATE_WINDOW)),
         (false, None) => Over::Value,
         (false, Some(window)) => Over::Window(window),
         (true, _) if name != WAIT => {
@@ -285,6 +313,15 @@ fn base0(text: &str) -> Option<u64> {
         (None, Some(octal)) if !octal.is_empty() => u64::from_str_radix(octal, 8).ok(),
         _ => text.parse().ok(),
     }
+}
+
+/// A bit error rate below 1, in errors per [`RATE_UNIT`] bits.
+fn rate(text: &str) -> Option<u64> {
+    let rate: f64 = text.parse().ok()?;
+    // Of what is left the product fits 64 bits.
+    (0.0..1.0)
+        .contains(&rate)
+        .then(|| (rate * RATE_UNIT).round() as u64)
 }
 
 impl std::str::FromStr for Suppress {

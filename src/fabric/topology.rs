@@ -25,6 +25,11 @@ pub use twins::Doubt;
 
 /// Full discoveries that a node may miss before it is forgotten.
 pub const KEEP_MISSING: u32 = 6;
+/// The most nodes that are known: as many as a subnet has unicast LIDs, of which each needs one.
+/// Whoever makes up nodes behind nodes must not fill the memory.
+pub const MOST_NODES: usize = 0xBFFF;
+/// The most ports that they have together.
+pub const MOST_PORTS: usize = 400_000;
 
 /// Vendor id of Mellanox, and device id of its aggregation nodes.
 const MELLANOX: u32 = 0x2c9;
@@ -42,6 +47,10 @@ pub struct Topology {
     lids: BTreeMap<Lid, PortKey>,
     told: told::AllTold,
     claims: twins::Claims,
+    /// Ports of all nodes.
+    ports: usize,
+    /// In which generation somebody was not taken in.
+    full: Option<u32>,
 }
 
 impl Topology {
@@ -169,6 +178,7 @@ impl Topology {
 
     fn forget(&mut self, id: NodeId) {
         if let Some(node) = self.nodes.remove(&id) {
+            self.ports -= node.ports.len();
             for port in &node.ports {
                 if let Some(peer) = port.peer
                     && let Some(p) = self.port_mut(peer)
@@ -306,9 +316,11 @@ impl Topology {
         let Some(id) = self.identify(request, &info, changes) else {
             return;
         };
+        if !self.add_node(id, &info, request.path, changes) {
+            return;
+        }
         changes.who = Some(id);
         let entry = info.local_port();
-        self.add_node(id, &info, request.path, changes);
         if let Some(expected) = request.target.node
             && request.target.via.is_none()
         {
@@ -329,17 +341,35 @@ impl Topology {
         }
     }
 
-    /// A node is there, by this route.
+    /// Whether so many ports of this node can be taken in.
+    fn has_room(&mut self, id: NodeId, ports: usize, changes: &mut Changes) -> bool {
+        let known = self.nodes.get(&id).map(|n| n.ports.len());
+        let all = self.ports - known.unwrap_or(0) + ports;
+        let nodes = self.nodes.len() + usize::from(known.is_none());
+        let room = all <= MOST_PORTS && nodes <= MOST_NODES;
+        if !room && self.full.replace(self.generation) != Some(self.generation) {
+            changes.list.push(Change::Full);
+        }
+        if room {
+            self.ports = all;
+        }
+        room
+    }
+
+    /// A node is there, by this route. False if it has no place any more.
     fn add_node(
         &mut self,
         id: NodeId,
         info: &NodeInfo,
         route: Option<DrPath>,
         changes: &mut Changes,
-    ) {
+    ) -> bool {
         let info = *info;
         let entry = info.local_port();
         let ports = usize::from(info.num_ports()) + 1;
+        if !self.has_room(id, ports, changes) {
+            return false;
+        }
         let kind = NodeKind::from_code(info.node_type().code());
         let present = self.nodes.get(&id).is_some_and(|n| n.present);
         if self.nodes.contains_key(&id) {
@@ -380,6 +410,7 @@ impl Topology {
         if let Some(port) = node.ports.get_mut(usize::from(slot)) {
             port.guid = Some(Guid(info.port_guid()));
         }
+        true
     }
 
     fn learn_description(&mut self, id: NodeId, desc: NodeDescription, changes: &mut Changes) {

@@ -8,8 +8,8 @@ use std::fmt;
 
 use super::attr::{Attribute, FieldType};
 use super::{
-    Gid, LocalChanges, MadView, Malformed, Method, MgmtClass, Notice, NoticeType, PortCaps,
-    PortCaps2, ProducerType, ReportedNotice,
+    Gid, LocalChanges, MadView, Malformed, Method, MgmtClass, Notice, NoticeType, PathRecord,
+    PortCaps, PortCaps2, ProducerType, ReportedNotice, component,
 };
 
 /// What a notice says.
@@ -25,9 +25,9 @@ pub enum Trap {
     /// 67.
     McastGroupDeleted { mgid: Gid },
     /// 68: paths are no longer valid (UnPath).
-    UnPath { path: [u8; 54] },
+    UnPath(PathNotice),
     /// 69: paths were recomputed (RePath).
-    RePath { path: [u8; 54] },
+    RePath(PathNotice),
     /// 128: a link of this switch changed state. Which one must be asked.
     LinkStateChanged { lid: u16 },
     /// 129: LocalLinkIntegrityErrors passed its threshold.
@@ -76,6 +76,71 @@ pub enum Trap {
     Vendor { vendor_id: u32, device_id: u16 },
 }
 
+/// Which paths trap 68 or 69 is about.
+///
+/// The notice's details hold the component mask and the flag; what the components are follows
+/// behind the notice, as a PathRecord, in the SA's reports only (spec 14.2.5.1; Wireshark's
+/// dissector reads the same).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PathNotice {
+    /// Which components of the record count: [`component`]. The paths that agree in them are
+    /// meant.
+    pub comp_mask: u64,
+    /// New paths will be told: nobody need ask for them.
+    pub wait_for_repath: bool,
+    /// The record, if it came along.
+    pub path: Option<PathRecord>,
+}
+
+impl PathNotice {
+    /// Where the paths begin and end: a GID, else a LID, as far as the mask says that they count.
+    pub fn ends(&self) -> [(Option<Gid>, Option<u16>); 2] {
+        let Some(path) = self.path else {
+            return [(None, None); 2];
+        };
+        let gid = |bit: u64, gid: Gid| (self.comp_mask & bit != 0).then_some(gid);
+        let lid = |bit: u64, lid: u16| (self.comp_mask & bit != 0).then_some(lid);
+        [
+            (
+                gid(component::PATH_SGID, path.sgid()),
+                lid(component::PATH_SLID, path.slid()),
+            ),
+            (
+                gid(component::PATH_DGID, path.dgid()),
+                lid(component::PATH_DLID, path.dlid()),
+            ),
+        ]
+    }
+
+    /// It says something of the paths beside that they are meant.
+    pub fn names_any(&self) -> bool {
+        self.ends() != [(None, None); 2] || self.pkey().is_some()
+    }
+
+    /// The partition, if it counts.
+    pub fn pkey(&self) -> Option<u16> {
+        self.path
+            .filter(|_| self.comp_mask & component::PATH_PKEY != 0)
+            .map(|path| path.pkey())
+    }
+}
+
+impl fmt::Display for PathNotice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (word, (gid, lid)) in ["from", "to"].into_iter().zip(self.ends()) {
+            match (gid, lid) {
+                (Some(gid), _) => write!(f, " {word} {gid}")?,
+                (None, Some(lid)) => write!(f, " {word} LID {lid}")?,
+                (None, None) => {}
+            }
+        }
+        if let Some(pkey) = self.pkey() {
+            write!(f, " P_Key {pkey:#06x}")?;
+        }
+        Ok(())
+    }
+}
+
 /// A packet that a key kept out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyViolation {
@@ -119,12 +184,18 @@ impl Trap {
             65 => Trap::GidOutOfService { gid: gid_at(16) },
             66 => Trap::McastGroupCreated { mgid: gid_at(16) },
             67 => Trap::McastGroupDeleted { mgid: gid_at(16) },
-            68 => Trap::UnPath {
-                path: notice.details(),
-            },
-            69 => Trap::RePath {
-                path: notice.details(),
-            },
+            number @ (68 | 69) => {
+                let paths = PathNotice {
+                    comp_mask: u64::read(bytes, 10 * 8, 64),
+                    wait_for_repath: u8_at(18) & 0x80 != 0,
+                    path: None,
+                };
+                if number == 68 {
+                    Trap::UnPath(paths)
+                } else {
+                    Trap::RePath(paths)
+                }
+            }
             128 => Trap::LinkStateChanged { lid: u16_at(10) },
             129 => Trap::LocalLinkIntegrity { lid, port },
             130 => Trap::BufferOverrun { lid, port },
@@ -249,8 +320,8 @@ impl fmt::Display for Trap {
             Trap::GidOutOfService { gid } => write!(f, "GID {gid} out of service"),
             Trap::McastGroupCreated { mgid } => write!(f, "multicast group {mgid} created"),
             Trap::McastGroupDeleted { mgid } => write!(f, "multicast group {mgid} deleted"),
-            Trap::UnPath { .. } => f.write_str("paths no longer valid"),
-            Trap::RePath { .. } => f.write_str("paths recomputed"),
+            Trap::UnPath(paths) => write!(f, "paths no longer valid{paths}"),
+            Trap::RePath(paths) => write!(f, "paths recomputed{paths}"),
             Trap::LinkStateChanged { lid } => write!(f, "link state changed at switch LID {lid}"),
             Trap::LocalLinkIntegrity { lid, port } => {
                 write!(f, "local link integrity errors at LID {lid} port {port}")
@@ -322,6 +393,8 @@ pub struct Received {
     pub notice: Notice,
     /// Of the port that raised it: only the SA's reports tell.
     pub issuer_gid: Option<Gid>,
+    /// What follows behind the notice about paths: only the SA's reports have it.
+    pub path: Option<PathRecord>,
 }
 
 impl Received {
@@ -330,20 +403,30 @@ impl Received {
         if mad.class() == MgmtClass::SubnAdm {
             let reported = ReportedNotice::parse(mad)?;
             let (notice, gid) = (reported.notice(), reported.issuer_gid());
+            let behind = mad.data().get(ReportedNotice::INFO.len..);
+            let about_paths = notice.is_generic() && matches!(notice.trap_number(), 68 | 69);
             return Ok(Received {
                 notice,
                 issuer_gid: Some(gid),
+                path: behind
+                    .filter(|_| about_paths)
+                    .and_then(|bytes| PathRecord::from_bytes(bytes).ok()),
             });
         }
         Notice::parse(mad).map(|notice| Received {
             notice,
             issuer_gid: None,
+            path: None,
         })
     }
 
     /// What it says.
     pub fn trap(&self) -> Trap {
-        Trap::of(&self.notice)
+        let mut trap = Trap::of(&self.notice);
+        if let Trap::UnPath(paths) | Trap::RePath(paths) = &mut trap {
+            paths.path = self.path;
+        }
+        trap
     }
 }
 
@@ -491,8 +574,52 @@ mod tests {
         }
         for number in ["0044", "0045"] {
             let trap = Trap::of(&notice(&format!("83 000004 {number} 0001 0000"), ""));
-            assert!(matches!(trap, Trap::UnPath { .. } | Trap::RePath { .. }));
+            assert!(matches!(trap, Trap::UnPath(_) | Trap::RePath(_)));
         }
+    }
+
+    /// Notice: type 3, producer 4, trap 68, issuer LID 1. Details: the component mask at byte 10,
+    /// the flag in the first bit of byte 18. IssuerGID at 64, PathRecord at 80: DGID at its byte
+    /// 8, SGID at 24, DLID at 40, SLID at 42, P_Key at 50.
+    #[test]
+    fn traps_68_and_69_say_which_paths_in_what_follows() {
+        let mut data = [0u8; 200];
+        let mut put = |at: usize, hex: &str| {
+            let digits: String = hex.split_whitespace().collect();
+            for (i, pair) in digits.as_bytes().chunks(2).enumerate() {
+                let byte = std::str::from_utf8(pair).unwrap();
+                data[at + i] = u8::from_str_radix(byte, 16).unwrap();
+            }
+        };
+        put(0, "83 000004 0044 0001 0000");
+        // DGID is component 2, SLID 5, P_Key 13.
+        put(10, "0000000000002024 80");
+        put(64, "fe80000000000000 0002c90300000001");
+        put(80 + 8, "fe80000000000000 0002c90300001234");
+        put(80 + 24, "fe80000000000000 0002c90300005678");
+        put(80 + 40, "0011 0012");
+        put(80 + 50, "8001");
+        let read = |data: &[u8]| {
+            let mut mad = Mad::sa(Method::Report, Notice::ID, 0, 0, 1);
+            mad.set_data_bytes(data);
+            Received::parse(&mad.view()).unwrap().trap()
+        };
+        let trap = read(&data);
+        let Trap::UnPath(paths) = trap else {
+            panic!("{trap:?}");
+        };
+        assert_eq!((paths.comp_mask, paths.wait_for_repath), (0x2024, true));
+        let [from, to] = paths.ends();
+        assert_eq!(from, (None, Some(0x12)));
+        assert_eq!((to.0.unwrap().guid(), to.1), (0x2c90300001234, None));
+        assert_eq!(
+            trap.to_string(),
+            "paths no longer valid from LID 18 to fe80::2:c903:0:1234 P_Key 0x8001"
+        );
+        // Trap 69, of every path: nothing of the record counts.
+        data[5] = 69;
+        data[10..19].fill(0);
+        assert_eq!(read(&data).to_string(), "paths recomputed");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use super::Model;
 use super::counters::Mark;
+use super::fec::FecMark;
 use super::fixed::FixedMap;
 use crate::fabric::PortKey;
 use crate::port::Stamp;
@@ -12,6 +13,7 @@ use crate::port::Stamp;
 pub struct Baseline {
     at: Stamp,
     marks: FixedMap<PortKey, Box<Mark>>,
+    fec: FixedMap<PortKey, Box<FecMark>>,
 }
 
 impl Baseline {
@@ -32,19 +34,34 @@ impl Baseline {
     pub(super) fn mark(&self, key: PortKey) -> Option<&Mark> {
         self.marks.get(&key).map(|m| &**m)
     }
+
+    /// The same of its forward error correction.
+    pub(super) fn fec_mark(&self, key: PortKey) -> Option<&FecMark> {
+        self.fec.get(&key).map(|m| &**m)
+    }
 }
 
 impl Model {
     /// What every port has counted by now.
     pub fn baseline(&self, now: Stamp) -> Baseline {
-        let mut marks = FixedMap::default();
+        let (mut marks, mut fec) = (FixedMap::default(), FixedMap::default());
         for node in &self.nodes {
             for (number, port) in node.ports.iter().enumerate() {
-                if let (Some(counters), Ok(number)) = (&port.counters, u8::try_from(number)) {
+                let Ok(number) = u8::try_from(number) else {
+                    continue;
+                };
+                if let Some(counters) = &port.counters {
                     marks.insert(node.id.port(number), Box::new(counters.mark()));
+                }
+                if let Some(of_port) = &port.fec {
+                    fec.insert(node.id.port(number), Box::new(of_port.mark()));
                 }
             }
         }
-        Baseline { at: now, marks }
+        Baseline {
+            at: now,
+            marks,
+            fec,
+        }
     }
 }

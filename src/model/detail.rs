@@ -5,7 +5,8 @@ use super::fec::Fec;
 use super::view::{CounterView, DetailGroup, EndDetail, FecView, PortDetail};
 use super::{Baseline, Model};
 use crate::event::FEC_EVERY;
-use crate::fabric::{Node, NodeId, NodeKind, PortKey};
+use crate::fabric::best::below_best;
+use crate::fabric::{LinkSpeed, LinkWidth, Node, NodeId, NodeKind, PortKey};
 use crate::mad::{Attribute, ClassCaps, ClassCaps2, PortInfo, PortState};
 use crate::port::Stamp;
 
@@ -65,14 +66,20 @@ impl Model {
 
     /// What a port's forward error correction does; `None` if it was never asked.
     pub fn fec(&self, key: PortKey, now: Stamp) -> Option<FecView> {
+        self.fec_since(key, None, now)
+    }
+
+    /// The same, counted from a baseline on.
+    pub fn fec_since(&self, key: PortKey, from: Option<&Baseline>, now: Stamp) -> Option<FecView> {
+        let mark = from.and_then(|b| b.fec_mark(key));
         let port = self.data(key.node)?.port(key.port)?;
         // Each port is asked in its turn.
         let limit = self.interval().saturating_mul(2 * FEC_EVERY);
         match &port.fec {
-            Some(fec) => Some(fec.view(port.fec_mode, now, limit)),
+            Some(fec) => Some(fec.view(port.fec_mode, mark, now, limit)),
             None => port
                 .fec_mode
-                .map(|mode| Fec::default().view(Some(mode), now, limit)),
+                .map(|mode| Fec::default().view(Some(mode), None, now, limit)),
         }
     }
 
@@ -95,16 +102,26 @@ impl Model {
         Some(EndDetail {
             row,
             traffic,
+            best: self.best_of_link(key),
             node: self.node_facts(node, key),
             port_info: info.map_or_else(Vec::new, |i| port_info_fields(i, key.port)),
             counters: self.counters_since(key, from, now),
-            fec: self.fec(key, now),
+            fec: self.fec_since(key, from, now),
             details: self.details(key, now),
             port_info_age: own.and_then(|p| p.info_at).map(|at| now.since(at)),
             counters_age: own
                 .and_then(|p| p.counters.as_deref()?.read_at())
                 .map(|at| now.since(at)),
         })
+    }
+
+    /// What both ends of a link can do, where the link does less.
+    fn best_of_link(&self, key: PortKey) -> Option<(LinkWidth, LinkSpeed)> {
+        let below = below_best(&self.topology, key);
+        let node = self.topology.node(key.node)?;
+        let width = below.width.or(node.port(key.port)?.width())?;
+        let speed = below.speed.or(node.speed(key.port))?;
+        below.any().then_some((width, speed))
     }
 
     fn node_facts(&self, node: &Node, key: PortKey) -> Vec<(&'static str, String)> {

@@ -14,6 +14,10 @@
 //! - The constraint counters count packets that a switch port's partition table refused.
 //! - ExcessiveBufferOverrunErrors counts packets for which the receiver had given no credits.
 //!
+//! Where somebody looked at a port, its PortRcvErrorDetails and PortXmitDiscardDetails (16.1.4.1
+//! and 16.1.4.2) say why packets were counted, and that decides: a malformed packet blames whoever
+//! built it, one too old at the head of the queue the congestion behind the other end.
+//!
 //! Counted is what the session saw. Nothing here is proof: it says where to look first.
 
 use super::alerts::Watched;
@@ -67,6 +71,10 @@ pub struct End {
     pub counts: [u64; COUNTERS],
     /// Blocks that forward error correction could not repair.
     pub uncorrectable: u64,
+    /// Why packets were counted as receive errors, and as discarded: what was read of it.
+    pub receive_causes: Vec<(&'static str, u64)>,
+    /// The same of PortXmitDiscards.
+    pub discard_causes: Vec<(&'static str, u64)>,
     /// Share of time in which it waits to send, 0-1.
     pub wait: Option<f64>,
     /// Share of the link's rate that it sends, 0-1.
@@ -126,6 +134,19 @@ impl End {
     }
 }
 
+/// The most frequent of some causes.
+fn main_cause(causes: &[(&'static str, u64)]) -> Option<(&'static str, u64)> {
+    let some = causes.iter().copied().filter(|(_, n)| *n > 0);
+    // Of equal ones the first.
+    some.rev().max_by_key(|(_, n)| *n)
+}
+
+fn cause_words(cause: Option<(&'static str, u64)>) -> String {
+    cause.map_or_else(String::new, |(name, n)| {
+        format!("; most of them, as far as their causes were read: {n} {name}")
+    })
+}
+
 fn listed(names: &[String]) -> String {
     match names {
         [a, b, c, rest @ ..] if !rest.is_empty() => {
@@ -159,10 +180,48 @@ fn physical(near: &End, far: &End, all: &mut Vec<Finding>) {
         return;
     }
     let (more, less) = if n >= f { (near, far) } else { (far, near) };
-    let why = format!("{}, {}", more.physical_words(), less.physical_words());
+    let received = more.count(Counter::RcvErrors);
+    let cause = main_cause(&more.receive_causes).filter(|_| received > 0);
+    let why = format!(
+        "{}, {}{}",
+        more.physical_words(),
+        less.physical_words(),
+        cause_words(cause)
+    );
     let both = less.physical().saturating_mul(MUCH_MORE) > more.physical();
-    let malformed = more.physical() == more.count(Counter::RcvErrors);
-    let suspect = if both {
+    let malformed = more.physical() == received;
+    let cause = cause.map(|(name, _)| name).filter(|_| malformed);
+    let suspect = if cause == Some("PortMalformedPktErrors") && less.kind == NodeKind::Switch {
+        format!(
+            "not the wire: suspect a sender beyond {} that builds packets wrongly",
+            less.name
+        )
+    } else if cause == Some("PortMalformedPktErrors") {
+        format!(
+            "suspect {} itself: it builds packets wrongly, and the wire is well",
+            less.name
+        )
+    } else if cause == Some("PortBufferOverrunErrors") {
+        format!(
+            "suspect {}: it sends without credits; compare both ends' OperVLs and MTU",
+            less.name
+        )
+    } else if let Some("PortDLIDMappingErrors" | "PortLoopingErrors") = cause {
+        format!(
+            "not the wire: suspect the forwarding tables, {} has no way on for some packets",
+            more.name
+        )
+    } else if cause == Some("PortVLMappingErrors") {
+        format!(
+            "not the wire: suspect the SL to VL tables, {} has no such lane in use",
+            more.name
+        )
+    } else if cause == Some("PortLocalPhysicalErrors") && !both {
+        format!(
+            "suspect the cable or {}'s transmitter, then {}'s receiver",
+            less.name, more.name
+        )
+    } else if both {
         "suspect the cable or its connectors: both directions are damaged".to_owned()
     } else if malformed {
         format!(
@@ -229,7 +288,14 @@ fn downs(near: &End, far: &End, all: &mut Vec<Finding>) {
     };
     all.push(Finding {
         suspect,
-        why: format!("the link went down {downs} times (LinkDownedCounter) {with}"),
+        why: format!(
+            "the link went down {} (LinkDownedCounter) {with}",
+            super::so_many(
+                usize::try_from(downs).unwrap_or(usize::MAX),
+                "time",
+                "times"
+            )
+        ),
     });
 }
 
@@ -292,20 +358,36 @@ fn beyond(there: &End) -> String {
     }
 }
 
+const GOING_DOWN: &str = "suspect the link's going down: packets had no way out then";
+
 fn discards(here: &End, there: &End, all: &mut Vec<Finding>) {
     let count = here.count(Counter::XmitDiscards);
     if count == 0 {
         return;
     }
     let downs = here.count(Counter::LinkDowned);
-    let suspect = if downs > 0 {
-        "suspect the link's going down: packets had no way out then".to_owned()
-    } else {
-        beyond(there)
+    let cause = main_cause(&here.discard_causes);
+    let suspect = match cause.map(|(name, _)| name) {
+        Some("PortSwHOQLifetimeLimitDiscards") => beyond(there),
+        Some("PortSwLifetimeLimitDiscards") => format!(
+            "suspect congestion in {}'s switch: packets grew too old in it",
+            here.name
+        ),
+        Some("PortNeighborMTUDiscards") => format!(
+            "suspect the MTU of the senders: their packets are longer than {} takes",
+            there.name
+        ),
+        Some("PortInactiveDiscards") => GOING_DOWN.to_owned(),
+        _ if downs > 0 => GOING_DOWN.to_owned(),
+        _ => beyond(there),
     };
     all.push(Finding {
         suspect,
-        why: format!("{} discarded {count} packets (PortXmitDiscards)", here.name),
+        why: format!(
+            "{} discarded {count} packets (PortXmitDiscards){}",
+            here.name,
+            cause_words(cause)
+        ),
     });
 }
 
@@ -371,6 +453,15 @@ impl Model {
     pub(super) fn suspect(&self, port: PortKey, kind: &str) -> Option<String> {
         let sign = match kind {
             "below_best" => Counter::SymbolError.name(),
+            // Nothing is counted as lost: correction still copes.
+            name if name == Watched::RawBer.name() => {
+                let peer = self.topology.port(port)?.peer?;
+                return Some(format!(
+                    "suspect the cable, its connectors or {}'s transmitter",
+                    self.port_name(peer)
+                ));
+            }
+            name if name == Watched::EffectiveBer.name() => Watched::FecUncorrectable.name(),
             name => Watched::from_name(name)?.name(),
         };
         let findings = self.diagnosis(port, self.last);
@@ -406,6 +497,9 @@ impl Model {
                 since
             };
         }
+        use crate::mad::{Attribute, PortRcvErrorDetails, PortXmitDiscardDetails};
+        end.receive_causes = self.details.counts(key, PortRcvErrorDetails::ID);
+        end.discard_causes = self.details.counts(key, PortXmitDiscardDetails::ID);
         end.wait = self.waits(key, now);
         let limit = self.interval().saturating_mul(2);
         let capacity = seen.own.map_or(0.0, |p| p.capacity_bps);

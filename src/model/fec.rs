@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::Num;
 use super::ber::Ber;
 use super::view::{CounterView, FecView};
+use crate::event::ledger::FecLedger;
 use crate::mad::{FecMode, PortExtendedSpeeds, PortExtendedSpeedsRsFec};
 use crate::port::Stamp;
 
@@ -34,6 +35,23 @@ struct Count {
     reset: bool,
     /// `since` is a lower bound.
     bound: bool,
+    /// Readings that made it one.
+    losses: u32,
+}
+
+/// What had been counted at one moment.
+#[derive(Clone, Copy, Debug, Default)]
+struct CountMark {
+    since: u64,
+    losses: u32,
+}
+
+/// What a port's FEC had counted at one moment.
+#[derive(Clone, Debug, Default)]
+pub(super) struct FecMark {
+    counts: [CountMark; COUNTS],
+    bits: f64,
+    observed_ns: u64,
 }
 
 impl Count {
@@ -42,6 +60,7 @@ impl Count {
         let old = std::mem::replace(&mut self.value, new);
         self.pegged = new >= most;
         self.bound |= self.pegged;
+        self.losses += u32::from(self.pegged);
         self.delta = 0;
         self.reset = false;
         if first {
@@ -50,6 +69,7 @@ impl Count {
         if new < old {
             self.reset = true;
             self.bound = true;
+            self.losses += 1;
             self.since = self.since.saturating_add(new);
         } else {
             self.delta = new - old;
@@ -65,11 +85,16 @@ impl Count {
         }
     }
 
-    fn total(&self) -> Num<u64> {
-        if self.bound {
-            Num::AtLeast(self.since)
-        } else {
-            Num::Is(self.since)
+    /// Increments since a mark, or since the first reading.
+    fn total(&self, mark: Option<CountMark>) -> Num<u64> {
+        let bound = match mark {
+            Some(mark) if mark.losses == self.losses => self.pegged,
+            _ => self.bound,
+        };
+        let since = self.since.saturating_sub(mark.map_or(0, |m| m.since));
+        match bound {
+            true => Num::AtLeast(since),
+            false => Num::Is(since),
         }
     }
 }
@@ -183,15 +208,72 @@ impl Fec {
         (count.value, count.since, count.delta)
     }
 
-    /// What there is to show; numbers older than `limit` are stale.
-    pub(super) fn view(&self, mode: Option<FecMode>, now: Stamp, limit: Duration) -> FecView {
+    /// New errors before and after correction, and the time that they took, in ns (0: not known).
+    pub(super) fn gains(&self) -> (u64, u64, u64) {
+        let delta = |at: usize| self.counts.get(at).map_or(0, |c| c.delta);
+        (delta(RAW), delta(EFFECTIVE), self.span_ns)
+    }
+
+    /// What was counted so far, to count from here on.
+    pub(super) fn mark(&self) -> FecMark {
+        FecMark {
+            counts: self.counts.map(|c| CountMark {
+                since: c.since,
+                losses: c.losses,
+            }),
+            bits: self.all_bits,
+            observed_ns: self.observed_ns,
+        }
+    }
+
+    /// What a keyframe tells of it; nothing if only the last reading is known.
+    pub(super) fn told(&self) -> Option<FecLedger> {
+        let mut bound = 0;
+        for (bit, _) in (0..).zip(&self.counts).filter(|(_, c)| c.bound) {
+            bound |= 1u8 << bit;
+        }
+        let told = FecLedger {
+            since: self.counts.map(|c| c.since),
+            bound,
+            kbits: (self.all_bits / 1e3).round() as u64,
+            observed_ns: self.observed_ns,
+        };
+        (told != FecLedger::default()).then_some(told)
+    }
+
+    /// Takes over what a keyframe tells, after the last reading was taken.
+    pub(super) fn restore(&mut self, told: &FecLedger) {
+        for (bit, (count, since)) in self.counts.iter_mut().zip(told.since).enumerate() {
+            count.since = since;
+            count.bound |= told.bound & 1 << bit != 0;
+        }
+        self.all_bits = told.kbits as f64 * 1e3;
+        self.observed_ns = told.observed_ns;
+    }
+
+    /// What there is to show, since the mark or since the first reading; numbers older than
+    /// `limit` are stale.
+    pub(super) fn view(
+        &self,
+        mode: Option<FecMode>,
+        mark: Option<&FecMark>,
+        now: Stamp,
+        limit: Duration,
+    ) -> FecView {
+        let counted = |at: usize| mark.and_then(|m| m.counts.get(at)).copied();
+        let bits = self.all_bits - mark.map_or(0.0, |m| m.bits);
+        let observed_ns = mark.map_or(0, |m| m.observed_ns);
         let age = self.last.map(|last| now.since(last));
         let old = age.is_none_or(|age| age > limit);
-        let ber = |at: usize, f: fn(&Count) -> Num<u64>, bits| match self.counts.get(at) {
-            Some(count) if self.rules.is_some() => Ber::of(f(count), bits),
-            _ => Ber::Unknown,
+        let known = |at: usize| self.counts.get(at).filter(|_| self.rules.is_some());
+        let last =
+            |at: usize| known(at).map_or(Ber::Unknown, |count| Ber::of(count.change(), self.bits));
+        let since = |at: usize| {
+            known(at).map_or(Ber::Unknown, |count| {
+                Ber::of(count.total(counted(at)), bits)
+            })
         };
-        let counter = |(count, name): (&Count, &'static str)| {
+        let counter = |(at, (count, name)): (usize, (&Count, &'static str))| {
             let value = match (self.last, count.pegged) {
                 (None, _) => Num::Unknown,
                 (_, true) => Num::AtLeast(count.value),
@@ -206,7 +288,7 @@ impl Fec {
                 value: value.aged(old),
                 since: match self.last {
                     None => Num::Unknown,
-                    Some(_) => count.total().aged(old),
+                    Some(_) => count.total(counted(at)).aged(old),
                 },
                 rate: rate.aged(old),
                 unit: "",
@@ -215,13 +297,19 @@ impl Fec {
         };
         FecView {
             mode,
-            counters: self.counts.iter().zip(NAMES).map(counter).collect(),
-            raw: ber(RAW, Count::change, self.bits),
-            effective: ber(EFFECTIVE, Count::change, self.bits),
-            raw_since: ber(RAW, Count::total, self.all_bits),
-            effective_since: ber(EFFECTIVE, Count::total, self.all_bits),
+            counters: self
+                .counts
+                .iter()
+                .zip(NAMES)
+                .enumerate()
+                .map(counter)
+                .collect(),
+            raw: last(RAW),
+            effective: last(EFFECTIVE),
+            raw_since: since(RAW),
+            effective_since: since(EFFECTIVE),
             span: Duration::from_nanos(self.span_ns),
-            observed: Duration::from_nanos(self.observed_ns),
+            observed: Duration::from_nanos(self.observed_ns.saturating_sub(observed_ns)),
             age,
             stale: old,
         }

@@ -80,7 +80,10 @@ impl Model {
         }
         if let Ok(lid) = text.parse::<u16>() {
             let Some(key) = self.topology.by_lid(lid) else {
-                return Err(format!("no port has LID {lid}"));
+                return Err(format!(
+                    "no port that answered has LID {lid}: `fabtop report sa` tells whether the SA \
+                     has it"
+                ));
             };
             return Ok(Some(Place {
                 node: key.node,
@@ -181,9 +184,9 @@ impl Model {
             None => Ok(place.lid.unwrap_or(base)),
             Some(bits) if u32::from(bits) < 1 << lmc => Ok(base + u16::from(bits)),
             Some(bits) => Err(format!(
-                "{} has {} LIDs (LMC {lmc}): there are no path bits {bits}",
+                "{} has {} (LMC {lmc}): there are no path bits {bits}",
                 self.port_name(key),
-                1u32 << lmc
+                super::so_many(1 << lmc, "LID", "LIDs")
             )),
         }
     }

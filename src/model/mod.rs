@@ -47,7 +47,7 @@ pub use baseline::Baseline;
 pub use ber::Ber;
 pub use counters::Counter;
 pub use find::Place;
-pub use num::Num;
+pub use num::{Num, so_many};
 pub use totals::Part;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

@@ -4,7 +4,7 @@ use super::Model;
 use super::log::Kind;
 use crate::event::{Received, Severity};
 use crate::fabric::PortKey;
-use crate::mad::notice::{self, KeyViolation, Trap};
+use crate::mad::notice::{self, KeyViolation, PathNotice, Trap};
 use crate::mad::{Attribute, Gid, Method, MgmtClass, Notice, NoticeType};
 use crate::port::Stamp;
 
@@ -64,6 +64,27 @@ impl Model {
             "bad {what} {:#x} from {from} QP {:#x} to {to} QP {:#x}",
             v.key, v.qp1, v.qp2
         )
+    }
+
+    /// Which paths, and the port at their end, or at their beginning.
+    fn path_words(&self, paths: &PathNotice) -> (String, Option<PortKey>) {
+        let mut text = "paths".to_owned();
+        let mut about = None;
+        for (word, (gid, lid)) in ["from", "to"].into_iter().zip(paths.ends()) {
+            let end = match (gid, lid) {
+                (Some(gid), _) => Some(self.by_gid(gid)),
+                (None, Some(lid)) => Some(self.by_lid(lid)),
+                (None, None) => None,
+            };
+            if let Some((who, key)) = end {
+                text += &format!(" {word} {who}");
+                about = key.or(about);
+            }
+        }
+        if let Some(pkey) = paths.pkey() {
+            text += &format!(" of partition {pkey:#06x}");
+        }
+        (text, about)
     }
 
     fn notice_words(&self, got: &notice::Received) -> (Option<PortKey>, String) {
@@ -159,6 +180,18 @@ impl Model {
                     key,
                     format!("{} at {who}", self.violation_words("P_Key", &violation)),
                 )
+            }
+            Trap::UnPath(paths) if paths.names_any() => {
+                let (which, key) = self.path_words(&paths);
+                let more = match paths.wait_for_repath {
+                    true => ": new ones will be told",
+                    false => "",
+                };
+                (key, format!("{which} are no longer valid{more}"))
+            }
+            Trap::RePath(paths) if paths.names_any() => {
+                let (which, key) = self.path_words(&paths);
+                (key, format!("{which} were computed anew"))
             }
             Trap::Vendor {
                 vendor_id,

@@ -21,6 +21,11 @@ pub enum Num<T> {
     Stale(T),
 }
 
+/// So many of something, in words: `1 switch`, `2 switches`.
+pub fn so_many(n: usize, one: &str, many: &str) -> String {
+    format!("{n} {}", if n == 1 { one } else { many })
+}
+
 impl<T: Copy> Num<T> {
     /// The number, if there is one: known, pegged or stale.
     pub fn get(self) -> Option<T> {

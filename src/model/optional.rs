@@ -24,6 +24,8 @@ struct Reading {
 
 #[derive(Clone, Debug, Default)]
 struct Entry {
+    /// The first one that somebody looked at.
+    first: Option<Reading>,
     last: Option<Reading>,
     before: Option<Reading>,
     /// Why the last question got no numbers, and when.
@@ -74,7 +76,11 @@ impl Details {
         if entry.last.as_ref().is_some_and(|last| at <= last.at) {
             return;
         }
-        let bytes = bytes.into();
+        let bytes: Box<[u8]> = bytes.into();
+        if entry.first.is_none() {
+            let bytes = bytes.clone();
+            entry.first = Some(Reading { at, bytes });
+        }
         entry.before = entry.last.replace(Reading { at, bytes });
         entry.missing = None;
     }
@@ -83,6 +89,35 @@ impl Details {
     pub(super) fn missing(&mut self, key: PortKey, id: u16, at: Stamp, why: String) {
         if let Some(entry) = self.entry(key, id, at) {
             entry.missing = Some((at, why));
+        }
+    }
+
+    /// An attribute's counters, by name: what they counted since somebody looked first, or, if
+    /// that is nothing, since the device was reset. Nothing if it was not read.
+    pub(super) fn counts(&self, key: PortKey, id: u16) -> Vec<(&'static str, u64)> {
+        let known = || {
+            let fields = optional(id)?.info.fields;
+            let entry = self.ports.get(&key)?.entries.get(&id)?;
+            Some((fields, entry.first.as_ref()?, entry.last.as_ref()?))
+        };
+        let Some((fields, first, last)) = known() else {
+            return Vec::new();
+        };
+        let of = |reading: &Reading| -> Vec<(&'static str, u64)> {
+            Fields::new(fields, &reading.bytes)
+                .filter(|f| !is_selector(f.field))
+                .map(|f| (f.field.name, f.value().number().unwrap_or(0)))
+                .collect()
+        };
+        let whole = of(last);
+        let new: Vec<(&'static str, u64)> = whole
+            .iter()
+            .zip(of(first))
+            .map(|((name, now), (_, before))| (*name, now.saturating_sub(before)))
+            .collect();
+        match new.iter().any(|(_, n)| *n > 0) {
+            true => new,
+            false => whole,
         }
     }
 

@@ -113,8 +113,7 @@ impl Model {
                     let mode = port.fec_mode;
                     let fec = port.fec.get_or_insert_default();
                     fec.take(&read, mode, must_be_rs, bps, middle);
-                    let (_, _, gain) = fec.uncorrectable();
-                    self.judge_fec(at, key, gain);
+                    self.judge_fec(at, key);
                 }
                 return;
             }
@@ -190,7 +189,7 @@ impl Model {
     }
 
     /// What a port's link carries on the wire, bit/s, and whether its speed demands RS-FEC.
-    fn signalling(&self, key: PortKey) -> (f64, bool) {
+    pub(super) fn signalling(&self, key: PortKey) -> (f64, bool) {
         let Some(node) = self.topology.node(key.node) else {
             return (0.0, false);
         };

@@ -12,7 +12,9 @@ use super::state::Pending;
 use crate::event::{Severity, Topic};
 use crate::fabric::sa::{Difference, SaTable, differences};
 use crate::fabric::{Guid, NodeId, PortKey};
-use crate::mad::{self, Attribute, Mad, Method, MgmtClass, PortState, SmInfoRecord, SmState};
+use crate::mad::{
+    self, Attribute, Mad, Method, MgmtClass, NodeRecord, PortState, SmInfoRecord, SmState,
+};
 use crate::port::Stamp;
 
 /// How the last question for a table ended.
@@ -269,6 +271,20 @@ impl Model {
         }
     }
 
+    /// The name of a node that only the SA may know.
+    fn name_in_sa(&self, node: NodeId, lid: u16) -> String {
+        let known = self.known_name(node);
+        if known != node.to_string() {
+            return known;
+        }
+        self.sa_records(SaTable::Nodes)
+            .filter_map(|bytes| NodeRecord::from_bytes(bytes).ok())
+            .find(|r| r.lid() == lid)
+            .map(|r| crate::fabric::names::clean(r.description().bytes()))
+            .filter(|name| !name.is_empty())
+            .map_or(known, |name| format!("{name} ({node})"))
+    }
+
     fn difference_words(&self, difference: &Difference) -> String {
         let port = |key: PortKey| format!("{}[{}]", self.known_name(key.node), key.port);
         let state = |code: u8| PortState::new(code).to_string();
@@ -276,7 +292,7 @@ impl Model {
         match *difference {
             Difference::NodeUnseen { node, lid } => format!(
                 "the SA has {} at LID {lid}, discovery did not find it",
-                self.known_name(node)
+                self.name_in_sa(node, lid)
             ),
             Difference::NodeUnknown { node } => format!(
                 "discovery found {}, the SA does not have it",

@@ -32,7 +32,7 @@ fn nodes_of(change: &Change) -> [Option<NodeId>; 2] {
             [Some(port.node), None]
         }
         Change::Duplicate { first, second } => [Some(first), Some(second)],
-        Change::Doubt(_) | Change::Elsewhere(_) => [None, None],
+        Change::Doubt(_) | Change::Elsewhere(_) | Change::Full => [None, None],
         Change::LinkFound(a, b) | Change::LinkLost(a, b) => [Some(a.node), Some(b.node)],
     }
 }
@@ -317,7 +317,7 @@ impl Model {
                     self.about(at, Kind::Node, Severity::Warning, expected.port(0), text);
                 }
                 // Questions, no news yet.
-                Change::Doubt(_) | Change::Elsewhere(_) => {}
+                Change::Doubt(_) | Change::Elsewhere(_) | Change::Full => {}
                 Change::Duplicate { first, second } => {
                     let text = format!(
                         "two nodes have the GUID {}: {} and {}, behind {} and {}",

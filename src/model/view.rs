@@ -197,6 +197,8 @@ pub struct PortRow<'m> {
     pub speed: Option<LinkSpeed>,
     /// The other end.
     pub peer: Option<PeerView<'m>>,
+    /// Who the SA says is at the other end, where that end is silent and nobody else knows.
+    pub told: Option<String>,
     /// LID by which it is reached.
     pub lid: Option<u16>,
     /// Sum of the error counters' increments since the session began (or the baseline).
@@ -425,6 +427,26 @@ pub enum FailureKind {
     SendError,
 }
 
+impl FailureKind {
+    const ALL: [FailureKind; 5] = [
+        FailureKind::NoAnswer,
+        FailureKind::Busy,
+        FailureKind::Unsupported,
+        FailureKind::BadStatus,
+        FailureKind::SendError,
+    ];
+}
+
+impl std::str::FromStr for FailureKind {
+    type Err = ();
+
+    /// From its words.
+    fn from_str(words: &str) -> Result<FailureKind, ()> {
+        let kind = |k: &FailureKind| k.to_string() == words;
+        FailureKind::ALL.into_iter().find(kind).ok_or(())
+    }
+}
+
 impl std::fmt::Display for FailureKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.pad(match self {
@@ -495,6 +517,8 @@ pub struct PortDetail<'m> {
 pub struct EndDetail<'m> {
     /// Its rows of both panes.
     pub row: PortRow<'m>,
+    /// What both ends of the link could do, where that is more.
+    pub best: Option<(LinkWidth, LinkSpeed)>,
     /// Traffic.
     pub traffic: TrafficRow<'m>,
     /// Node facts: label and value (GUIDs, device, route, LID).

@@ -26,7 +26,10 @@ const SWEEPS: [SweepKind; 4] = [
 fn source_words(source: &Source) -> String {
     match source {
         Source::Umad { device, shim } => {
-            let name = device.rsplit('/').next().unwrap_or(device);
+            // The device may be followed by the adapter and port that it belongs to.
+            let (path, rest) = device.split_at(device.find(' ').unwrap_or(device.len()));
+            let name = path.rsplit('/').next().unwrap_or(path);
+            let name = format!("{name}{rest}");
             format!("{name}{}", if *shim { " (ibsim shim)" } else { "" })
         }
         Source::Ibsim { server } => format!("ibsim {server}"),
@@ -294,6 +297,17 @@ impl Model {
         beyond.is_some_and(|(_, dest)| dest.does_not_answer())
     }
 
+    /// Who the SA says is at the silent end of this port's link.
+    fn told_peer(&self, key: PortKey) -> Option<String> {
+        if !self.is_silent_beyond(key) {
+            return None;
+        }
+        let (_, description) = self.topology.told(key)?.node?;
+        Some(crate::fabric::names::clean(crate::mad::Attribute::bytes(
+            &description,
+        )))
+    }
+
     /// False if a node's last request failed for good.
     pub fn answers(&self, node: crate::fabric::NodeId) -> bool {
         self.data(node).is_none_or(|n| !n.dest.does_not_answer())
@@ -333,6 +347,7 @@ impl Model {
             width: s.port.width(),
             speed: s.node.speed(s.key.port),
             peer: self.peer_view(s.port),
+            told: self.told_peer(s.key),
             lid: s.node.lid(s.key.port),
             errors: counters.map_or(Num::Unknown, |c| c.errors(mark, now, limit)),
             errors_per_s: counters.map_or(Num::Unknown, |c| c.errors_per_s(now, limit)),
@@ -523,5 +538,26 @@ pub(super) fn wait_share(s: &Seen<'_>, ticks_per_s: Num<f64>) -> Num<f64> {
         // Rounding at both ends of the interval may give slightly more than all of it.
         Some(tick) => ticks_per_s.map(|n| (n * tick).min(1.0)),
         None => Num::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_is_called_by_its_file_and_its_adapter() {
+        let words = |device: &str, shim| {
+            source_words(&Source::Umad {
+                device: device.to_owned(),
+                shim,
+            })
+        };
+        // As the umad adapter names it: the slash of port 1 is no path's.
+        assert_eq!(
+            words("/dev/infiniband/umad0 (mlx5_0/1)", false),
+            "umad0 (mlx5_0/1)"
+        );
+        assert_eq!(words("/dev/infiniband/umad3", true), "umad3 (ibsim shim)");
     }
 }

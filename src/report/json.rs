@@ -10,6 +10,7 @@ use super::{flag_words, hex_guid, iso, port_rows};
 use crate::event::Severity;
 use crate::fabric::{Node, NodeKind, PortKey, effective_gbps};
 use crate::mad::{PhysState, PortState};
+use crate::model::diagnosis::Finding;
 use crate::model::view::{CounterView, DestinationRow, DetailGroup, FecView, PortRow, TrafficRow};
 use crate::model::{Ber, Model, Num};
 use crate::port::Stamp;
@@ -128,6 +129,8 @@ struct Port<'a> {
     speed: Option<String>,
     rate_gbit_per_s: Option<f64>,
     peer: Option<PeerRow<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    peer_in_sa: Option<String>,
     flags: Vec<&'static str>,
     age_s: Option<f64>,
     stale: bool,
@@ -143,6 +146,8 @@ struct Port<'a> {
     tx_multicast_share: N<f64>,
     rx_multicast_share: N<f64>,
     fec: Option<FecReport<'a>>,
+    /// What both ends' counters say of the link, the gravest first.
+    diagnosis: Vec<String>,
     #[serde(skip_serializing_if = "<[DetailGroup]>::is_empty")]
     #[serde(serialize_with = "details")]
     details: &'a [DetailGroup],
@@ -270,6 +275,7 @@ fn port_text(
     counters: &[CounterView],
     fec: Option<&FecView>,
     groups: &[DetailGroup],
+    findings: &[Finding],
 ) -> String {
     let of = |f: fn(&TrafficRow<'_>) -> Num<f64>| N(t.map_or(Num::Unknown, f));
     text(&Port {
@@ -286,6 +292,7 @@ fn port_text(
             .width
             .zip(row.speed)
             .and_then(|(w, s)| effective_gbps(w, s)),
+        peer_in_sa: row.told.clone(),
         peer: row.peer.map(|p| PeerRow {
             guid: p.key.node.to_string(),
             port: p.key.port,
@@ -309,6 +316,7 @@ fn port_text(
         tx_multicast_share: of(|t| t.tx_multicast),
         rx_multicast_share: of(|t| t.rx_multicast),
         fec: fec.map(fec_report),
+        diagnosis: findings.iter().map(Finding::sentence).collect(),
         details: groups,
         counters: PerCounter(counters, |c| c.value),
         increments: PerCounter(counters, |c| c.since),
@@ -328,6 +336,7 @@ pub(super) fn ports(model: &Model, now: Stamp) -> String {
             &model.counters(key, now),
             model.fec(key, now).as_ref(),
             &model.details(key, now),
+            &model.diagnosis(key, now),
         )
     });
     finish(rows(head(model, now), "ports", lines))

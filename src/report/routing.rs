@@ -9,7 +9,7 @@ use super::{Format, flag_words};
 use crate::fabric::{Lid, NodeId, NodeKind, PortKey};
 use crate::mad::PortState;
 use crate::model::view::{HopView, PATH_LABEL, PathView, RouteRow, RoutesView, UsesView};
-use crate::model::{Model, Num};
+use crate::model::{Model, Num, so_many};
 use crate::port::Stamp;
 
 /// The path from a port to a LID by the forwarding tables.
@@ -114,7 +114,11 @@ fn path_text(model: &Model, now: Stamp, view: &PathView<'_>) -> String {
         .filter(|h| h.kind == NodeKind::Switch)
         .count();
     if view.arrives {
-        let _ = writeln!(out, "# arrives, over {switches} switches");
+        let _ = writeln!(
+            out,
+            "# arrives, over {}",
+            so_many(switches, "switch", "switches")
+        );
     } else {
         let _ = writeln!(out, "# DOES NOT ARRIVE: {}", view.end);
     }
@@ -282,13 +286,14 @@ fn uses_text(model: &Model, now: Stamp, view: &UsesView<'_>) -> String {
     let (port, name) = view.port;
     let peer = match view.peer {
         Some((key, name)) => format!("{name}[{}]", key.port),
+        None if port.port == 0 => "the switch itself".to_owned(),
         None => "nobody".to_owned(),
     };
     let _ = writeln!(
         out,
-        "# reached by {name}[{}] (to {peer}): {} destinations, {} of {} LIDs that have a route",
+        "# reached by {name}[{}] (to {peer}): {}, {} of {} LIDs that have a route",
         port.port,
-        view.destinations.len(),
+        so_many(view.destinations.len(), "destination", "destinations"),
         view.lids,
         view.routed
     );

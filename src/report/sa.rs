@@ -8,8 +8,8 @@ use super::text::{NONE, head, num, or_none, seconds, si};
 use super::{Format, hex_guid};
 use crate::fabric::sa::SaTable;
 use crate::mad::{Fields, SmState, Value};
-use crate::model::Model;
 use crate::model::view::{SaOutcome, SaTableView, SmRow};
+use crate::model::{Model, so_many};
 use crate::port::Stamp;
 
 /// Every subnet manager that was found.
@@ -152,12 +152,15 @@ fn sa_text(model: &Model, now: Stamp, table: Option<SaTable>) -> String {
         0 if !compared => {
             out.push_str("Nothing was compared with discovery: no table came whole.\n")
         }
+        0 if doubtful > 0 => {
+            out.push_str("No confirmed difference between the SA and discovery.\n")
+        }
         0 => out.push_str("No difference between the SA and discovery.\n"),
         n => {
             let _ = writeln!(
                 out,
-                "{} differences between the SA and discovery:",
-                n + more
+                "{} between the SA and discovery:",
+                so_many(n + more, "difference", "differences")
             );
             for difference in &differences {
                 let _ = writeln!(out, "  {}", difference.text);
@@ -170,11 +173,12 @@ fn sa_text(model: &Model, now: Stamp, table: Option<SaTable>) -> String {
     if doubtful > 0 {
         let _ = writeln!(
             out,
-            "{doubtful} more were seen in one reading only and await a second one."
+            "{} seen in one reading only, and to be confirmed by a second one.",
+            so_many(doubtful, "difference was", "differences were")
         );
     }
     if let Some(table) = table {
-        let _ = writeln!(out, "\n{} as the SA has them:", table.name());
+        let _ = writeln!(out, "\n{}, as the SA has them:", table.name());
         let mut none = true;
         for record in model.sa_records(table) {
             none = false;

@@ -7,7 +7,7 @@ use super::table::Table;
 use super::{flag_words, iso, port_rows};
 use crate::event::Severity;
 use crate::model::view::{DestinationRow, PortRow, TrafficRow};
-use crate::model::{Model, Num};
+use crate::model::{Model, Num, so_many};
 use crate::port::Stamp;
 
 /// Unknown, or not there.
@@ -77,8 +77,14 @@ pub(super) fn head(model: &Model, now: Stamp, out: &mut String) {
     };
     let _ = writeln!(
         out,
-        "# {} switches, {} adapters, {} routers, {} links, {} of {} ports connected, {} nodes missing{}",
-        s.switches, s.cas, s.routers, s.links, s.connected, s.ports, s.missing, protected
+        "# {}, {}, {}, {}, {} of {} ports connected, {} missing{protected}",
+        so_many(s.switches, "switch", "switches"),
+        so_many(s.cas, "adapter", "adapters"),
+        so_many(s.routers, "router", "routers"),
+        so_many(s.links, "link", "links"),
+        s.connected,
+        s.ports,
+        so_many(s.missing, "node", "nodes")
     );
     if let Some(sm) = h.sm {
         let _ = writeln!(
@@ -122,8 +128,11 @@ fn state(row: &PortRow<'_>) -> (String, String) {
 
 fn peer(row: &PortRow<'_>) -> String {
     match row.peer {
-        None => NONE.to_owned(),
-        Some(p) if p.former => format!("({}[{}])", p.name, p.key.port),
+        None => match &row.told {
+            Some(name) => format!("SA: {name}"),
+            None => NONE.to_owned(),
+        },
+        Some(p) if p.former => format!("was {}[{}]", p.name, p.key.port),
         Some(p) => format!("{}[{}]", p.name, p.key.port),
     }
 }

@@ -111,6 +111,7 @@ fn thresholds() -> impl Strategy<Value = Thresholds> {
         Just(Over::Value),
         any::<u64>().prop_map(Over::Window),
         any::<u64>().prop_map(Over::Share),
+        any::<u64>().prop_map(Over::Rate),
     ];
     let severity = prop_oneof![
         Just(Severity::Info),

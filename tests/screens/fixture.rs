@@ -158,6 +158,7 @@ impl Fixture {
                 former: false,
             });
             self.ports.push(PortRow {
+                told: None,
                 key,
                 name,
                 kind,
@@ -657,6 +658,10 @@ impl Facts for Fixture {
                 error,
             };
             Some(EndDetail {
+                best: row
+                    .flags
+                    .below_best
+                    .then_some((LinkWidth::X4, LinkSpeed::Hdr)),
                 row: row.clone(),
                 traffic: traffic.clone(),
                 node: vec![

@@ -174,3 +174,31 @@ proptest::proptest! {
         proptest::prop_assert!(t.rules.len() <= Thresholds::default().rules.len() + lines);
     }
 }
+
+#[test]
+fn bit_error_rates_are_written_as_such() {
+    let (t, problems) = parse("RawBER=2e-6\nEffectiveBER=1.5e-13/1h:critical\n");
+    assert_eq!(problems, []);
+    let minutes = Over::Rate(600_000_000_000);
+    let hour = Over::Rate(3_600_000_000_000);
+    // In 1e18 bits.
+    assert_eq!(
+        rules_of(&t, "RawBER"),
+        [(2_000_000_000_000, minutes, Severity::Warning)]
+    );
+    assert_eq!(
+        rules_of(&t, "EffectiveBER"),
+        [(150_000, hour, Severity::Critical)]
+    );
+    for bad in [
+        "RawBER=1",
+        "RawBER=-1e-5",
+        "RawBER=NaN",
+        "RawBER=10^-5",
+        "RawBER=5%/h",
+        "SymbolErrorCounter=1e-5",
+    ] {
+        let (_, problems) = parse(bad);
+        assert_eq!(problems.len(), 1, "{bad}");
+    }
+}

@@ -63,6 +63,9 @@ pub enum Change {
     },
     /// A node is protected by an M_Key and not asked any more; or it may be asked again.
     Guarded(NodeId, bool),
+    /// More nodes or ports are there than a subnet can have, and not taken in. Told once a
+    /// discovery.
+    Full,
 }
 
 /// What a reply changed.

@@ -328,3 +328,53 @@ fn whoever_claims_a_port_that_is_down_is_a_twin_if_it_stays_down() {
     assert_eq!(t.twins(FAR.guid).count(), 1);
     assert_eq!(t.port(SPINE.port(1)).unwrap().peer, Some(FAR.port(1)));
 }
+
+/// Whoever answers for nodes that are not there, each behind the one before, fills no memory.
+#[test]
+fn no_more_nodes_and_ports_are_taken_in_than_a_subnet_has() {
+    for (ports, most) in [(254, MOST_PORTS / 255), (1, MOST_NODES)] {
+        let mut t = Topology::new();
+        t.discovery_began(1);
+        let mut told = 0;
+        for guid in 1..=most as u64 + 100 {
+            let id = NodeId::new(guid);
+            let changes = node_info(&mut t, id, NodeType::Switch, ports, 1, &[1], None);
+            told += changes.list.iter().filter(|c| **c == Change::Full).count();
+            assert_eq!(changes.who.is_some(), guid <= most as u64);
+        }
+        assert_eq!((t.len(), told), (most, 1));
+        // Those that are known still answer, and their places are free once they are forgotten.
+        let again = node_info(
+            &mut t,
+            NodeId::new(1),
+            NodeType::Switch,
+            ports,
+            1,
+            &[1],
+            None,
+        );
+        assert!(again.who.is_some());
+        t.discovery_began(20);
+        node_info(
+            &mut t,
+            NodeId::new(1),
+            NodeType::Switch,
+            ports,
+            1,
+            &[1],
+            None,
+        );
+        t.discovery_ended();
+        assert_eq!(t.len(), 1);
+        let fresh = node_info(
+            &mut t,
+            NodeId::new(9),
+            NodeType::Switch,
+            ports,
+            1,
+            &[1],
+            None,
+        );
+        assert!(fresh.who.is_some());
+    }
+}

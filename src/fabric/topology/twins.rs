@@ -246,7 +246,9 @@ impl Topology {
             return;
         };
         let id = NodeId { twin, ..claim.node };
-        self.add_node(id, &claim.info, claim.route, changes);
+        if !self.add_node(id, &claim.info, claim.route, changes) {
+            return;
+        }
         changes.list.push(Change::Duplicate {
             first: claim.node,
             second: id,

@@ -16,6 +16,16 @@ use crate::port::{LocalPort, Stamp};
 /// Two SMs that both said so within this time are two masters.
 const MASTERS_WITHIN: Duration = Duration::from_secs(60);
 
+/// What both ends of a link have in common.
+struct Agreement {
+    /// They have the same NeighborMTU.
+    mtu: bool,
+    /// Which is no smaller than both could do, if it is the same.
+    best_mtu: bool,
+    /// They have the same virtual lanes in use.
+    vls: bool,
+}
+
 impl Model {
     /// Opens an alert, or sees it again. What of it is news goes into the log, unless that was
     /// said there already by `logged`.
@@ -129,12 +139,23 @@ impl Model {
     }
 
     /// A port's FEC counters were read.
-    pub(in crate::model) fn judge_fec(&mut self, at: Stamp, key: PortKey, gain: u64) {
+    pub(in crate::model) fn judge_fec(&mut self, at: Stamp, key: PortKey) {
         self.alerts.limits.ensure();
-        let fec = Watched::FecUncorrectable;
         let whole = self.alerts.limits.whole_values;
-        if (gain > 0 || whole) && self.alerts.limits.watched & fec.bit() != 0 {
-            self.judge_counter(at, key, fec, true);
+        for watched in [
+            Watched::FecUncorrectable,
+            Watched::RawBer,
+            Watched::EffectiveBer,
+        ] {
+            let told = self.alerts.limits.watched & watched.bit() != 0;
+            let new = || {
+                self.measured(key, watched)
+                    .is_some_and(|(_, sample)| sample.gain > 0)
+            };
+            let value = whole && watched == Watched::FecUncorrectable;
+            if told && (value || new()) {
+                self.judge_counter(at, key, watched, true);
+            }
         }
     }
 
@@ -152,6 +173,19 @@ impl Model {
                     ..Sample::default()
                 };
                 return Some((if whole { value } else { since }, sample));
+            }
+            Watched::RawBer | Watched::EffectiveBer => {
+                let (raw, effective, span_ns) = port.fec.as_deref()?.gains();
+                let sample = Sample {
+                    gain: match watched {
+                        Watched::RawBer => raw,
+                        _ => effective,
+                    },
+                    span_ns,
+                    ..Sample::default()
+                };
+                let (bps, _) = self.signalling(key);
+                return Some((bps as u64, sample));
             }
         };
         let counters = port.counters.as_deref()?;
@@ -288,7 +322,12 @@ impl Model {
         // About both ends: told of at the lower one.
         let first = peer.map_or(key, |p| p.min(key));
         let link = peer.filter(|_| up);
-        let kinds = [Kind::BelowBest, Kind::MtuMismatch, Kind::VlMismatch];
+        let kinds = [
+            Kind::BelowBest,
+            Kind::MtuMismatch,
+            Kind::MtuBelowBest,
+            Kind::VlMismatch,
+        ];
         if first != key || link.is_none() {
             for kind in kinds {
                 self.clear_alert(at, (Some(key), kind), false);
@@ -304,15 +343,20 @@ impl Model {
         };
         let best = (Some(first), Kind::BelowBest);
         self.set_alert(at, best, below_best, Severity::Warning, false);
-        if let Some((mtus, vls)) = self.agreement(key, peer) {
-            let pairs = [(Kind::MtuMismatch, mtus), (Kind::VlMismatch, vls)];
-            for (kind, agree) in pairs {
+        if let Some(agreement) = self.agreement(key, peer) {
+            use Severity::{Info, Warning};
+            let all = [
+                (Kind::MtuMismatch, agreement.mtu, Warning),
+                (Kind::MtuBelowBest, agreement.best_mtu, Info),
+                (Kind::VlMismatch, agreement.vls, Warning),
+            ];
+            for (kind, agree, severity) in all {
                 let alert = (Some(first), kind);
                 if agree {
                     self.alerts.suspect(&alert, None);
                     self.clear_alert(at, alert, false);
                 } else if self.is_confirmed(at, &alert, [key, peer]) {
-                    self.alert(at, alert, Severity::Warning, None, false);
+                    self.alert(at, alert, severity, None, false);
                 }
             }
         }
@@ -320,17 +364,22 @@ impl Model {
 
     /// Whether both ends of a link agree on MTU and virtual lanes: those that the SM set are in
     /// force once both are Active. `None` before both were read.
-    fn agreement(&self, a: PortKey, b: PortKey) -> Option<(bool, bool)> {
+    fn agreement(&self, a: PortKey, b: PortKey) -> Option<Agreement> {
         let info = |key: PortKey| self.topology.port(key)?.info.as_ref();
         let (a, b) = (info(a)?, info(b)?);
         if a.port_state() != PortState::Active || b.port_state() != PortState::Active {
             return None;
         }
         let same = |a: u8, b: u8| a == b || a == 0 || b == 0;
-        Some((
-            same(a.neighbor_mtu().code(), b.neighbor_mtu().code()),
-            same(a.operational_vls().code(), b.operational_vls().code()),
-        ))
+        let mtu = a.neighbor_mtu().code();
+        let agreed = mtu == b.neighbor_mtu().code();
+        // 0 is reserved: not told.
+        let best = a.mtu_cap().code().min(b.mtu_cap().code());
+        Some(Agreement {
+            mtu: same(mtu, b.neighbor_mtu().code()),
+            best_mtu: !agreed || mtu == 0 || mtu >= best,
+            vls: same(a.operational_vls().code(), b.operational_vls().code()),
+        })
     }
 
     /// The SM sets one end after the other: a difference counts once both ends were read again.

@@ -1,13 +1,15 @@
 //! Alerts, baselines and totals as a keyframe tells them: out of one model and into another.
 
-use super::super::state::{Destination, Pending, Slot};
+use super::super::fec::Fec;
+use super::super::state::{Destination, Failure, Pending, Slot};
 use super::super::{Counter, Join, Model};
 use super::limits::{Limits, Window};
 use super::{Alert, Alerts, Key, Kind, LASTS, Measure};
 use crate::event::ledger::{
-    AlertLedger, Ledger, PendingLedger, PortLedger, SmLedger, SuspectLedger, TotalsLedger, Whom,
-    WindowLedger,
+    AlertLedger, FailureLedger, Ledger, PendingLedger, PortLedger, SmLedger, SuspectLedger,
+    TotalsLedger, Whom, WindowLedger,
 };
+use crate::fabric::names::clean_str;
 use crate::fabric::{PortKey, Request};
 use crate::mad::MgmtClass;
 use crate::port::Stamp;
@@ -41,6 +43,24 @@ fn totals(whom: Whom, dest: &Destination) -> Option<TotalsLedger> {
         failing: dest.failing,
         silent: dest.silent,
         away: dest.away,
+        failure: dest.failure.as_ref().map(|f| FailureLedger {
+            kind: f.kind.to_string(),
+            detail: f.detail.to_string(),
+            class: f.class,
+            attribute: f.attribute,
+            at: f.at,
+        }),
+    })
+}
+
+fn failure_back(told: Option<&FailureLedger>) -> Option<Failure> {
+    let told = told?;
+    Some(Failure {
+        kind: told.kind.parse().ok()?,
+        detail: clean_str(&told.detail).into(),
+        class: told.class,
+        attribute: told.attribute,
+        at: told.at,
     })
 }
 
@@ -79,7 +99,7 @@ impl Alerts {
         let key: Key = (a.about, kind);
         let alert = Alert {
             key,
-            name: crate::fabric::names::clean_str(&a.name).into(),
+            name: clean_str(&a.name).into(),
             severity: a.severity,
             opened: a.opened,
             seen: a.seen,
@@ -88,7 +108,7 @@ impl Alerts {
             measure: a
                 .measure
                 .map(|(value, limit, over)| Measure { value, limit, over }),
-            text: crate::fabric::names::clean_str(&a.text).into(),
+            text: clean_str(&a.text).into(),
         };
         self.changed = true;
         if alert.cleared.is_some() {
@@ -200,6 +220,7 @@ impl Model {
                 };
                 let up = node.port(number).is_some_and(|p| p.is_up());
                 one.had_link = port.had_link && !up;
+                one.fec = port.fec.as_deref().and_then(Fec::told);
                 if let Some(counters) = port.counters.as_deref() {
                     for (index, counter) in (0u8..).zip(Counter::ALL) {
                         let (_, since) = counters.raw(counter);
@@ -362,6 +383,7 @@ impl Model {
             dest.failing = t.failing;
             dest.silent = t.silent;
             dest.away = t.away;
+            dest.failure = failure_back(t.failure.as_ref()).or_else(|| dest.failure.take());
         }
     }
 
@@ -373,6 +395,9 @@ impl Model {
             return;
         };
         port.had_link |= told.had_link;
+        if let (Some(fec), Some(told)) = (&mut port.fec, &told.fec) {
+            fec.restore(told);
+        }
         let Some(own) = &mut port.counters else {
             return;
         };

@@ -9,7 +9,7 @@ use super::super::fixed::FixedMap;
 use super::{Alerts, Due};
 use crate::event::Severity;
 use crate::fabric::PortKey;
-use crate::fabric::thresholds::{Over, Thresholds};
+use crate::fabric::thresholds::{Over, RATE_UNIT, RATES, Thresholds};
 use crate::port::Stamp;
 
 const BUCKETS: usize = 12;
@@ -21,38 +21,51 @@ pub enum Watched {
     Of(Counter),
     /// Blocks that forward error correction could not repair.
     FecUncorrectable,
+    /// The bit error rate before correction.
+    RawBer,
+    /// The bit error rate after correction.
+    EffectiveBer,
 }
 
 impl Watched {
-    const COUNT: usize = COUNTERS + 1;
+    const COUNT: usize = COUNTERS + 3;
+    /// All that is no counter of PortCounters, in the order of their numbers.
+    const OTHERS: [Watched; 3] = [
+        Watched::FecUncorrectable,
+        Watched::RawBer,
+        Watched::EffectiveBer,
+    ];
 
     /// The classic name.
     pub const fn name(self) -> &'static str {
         match self {
             Watched::Of(c) => c.name(),
             Watched::FecUncorrectable => "PortFECUncorrectableBlockCtr",
+            Watched::RawBer => RATES[0],
+            Watched::EffectiveBer => RATES[1],
         }
     }
 
     /// What has this name.
     pub fn from_name(name: &str) -> Option<Watched> {
-        if name == Watched::FecUncorrectable.name() {
-            return Some(Watched::FecUncorrectable);
-        }
-        Counter::from_name(name).map(Watched::Of)
+        let other = Watched::OTHERS.into_iter().find(|w| w.name() == name);
+        other.or_else(|| Counter::from_name(name).map(Watched::Of))
     }
 
     const fn index(self) -> u8 {
         match self {
             Watched::Of(c) => c as u8,
             Watched::FecUncorrectable => COUNTERS as u8,
+            Watched::RawBer => COUNTERS as u8 + 1,
+            Watched::EffectiveBer => COUNTERS as u8 + 2,
         }
     }
 
     fn from_index(index: u8) -> Option<Watched> {
-        match usize::from(index) {
-            COUNTERS => Some(Watched::FecUncorrectable),
-            n => Counter::ALL.get(n).copied().map(Watched::Of),
+        let index = usize::from(index);
+        match index.checked_sub(COUNTERS) {
+            Some(other) => Watched::OTHERS.get(other).copied(),
+            None => Counter::ALL.get(index).copied().map(Watched::Of),
         }
     }
 
@@ -65,7 +78,8 @@ impl Watched {
 /// A rule, compiled.
 #[derive(Clone, Copy, Debug)]
 pub struct Limit {
-    /// What is above it exceeds it: increments, or milliseconds of waiting.
+    /// What is above it exceeds it: increments, or milliseconds of waiting. Of a rate as it was
+    /// written: how many errors that are goes by the link.
     pub limit: u64,
     pub over: Over,
     pub severity: Severity,
@@ -145,6 +159,8 @@ pub struct Sample {
     pub waited_ms: u64,
     /// The sample's share of waiting, in per cent.
     pub share: f64,
+    /// The time since the sample before, ns; 0 if that is not known.
+    pub span_ns: u64,
 }
 
 /// What exceeds which limit.
@@ -172,7 +188,7 @@ pub struct Limits {
 fn length(over: Over) -> Option<u64> {
     match over {
         Over::Value => None,
-        Over::Window(ns) | Over::Share(ns) => Some(ns),
+        Over::Window(ns) | Over::Share(ns) | Over::Rate(ns) => Some(ns),
     }
 }
 
@@ -241,7 +257,8 @@ impl Limits {
 
 impl Alerts {
     /// Takes a counter's sample (or none: time has passed), and says what it exceeds: the
-    /// gravest, and of those the first.
+    /// gravest, and of those the first. `value`: what it counted; of a bit error rate what the
+    /// link carries, bit/s.
     pub fn weigh(
         &mut self,
         at: Stamp,
@@ -262,10 +279,28 @@ impl Alerts {
                 (over, Some(length)) => {
                     let key = (port, c, index);
                     let share = matches!(over, Over::Share(_));
+                    let rate = matches!(over, Over::Rate(_));
+                    // Bits that the link carries within this time.
+                    let bits = |ns: u64| value as f64 * (ns as f64 / 1e9);
+                    // So many errors within the whole time are at the limit. One that was seen
+                    // for a part of it has at least the rate that this makes.
+                    let limit = match (rate, value) {
+                        (false, _) => rule.limit,
+                        // A link that is down carries nothing.
+                        (true, 0) => u64::MAX,
+                        (true, _) => (rule.limit as f64 / RATE_UNIT * bits(length)) as u64,
+                    };
                     let gain = sample.map_or(0, |s| if share { s.waited_ms } else { s.gain });
-                    // Waiting that stays below the limit needs no window: it cannot exceed it.
-                    let begins =
-                        gain > 0 && (!share || sample.is_some_and(|s| s.share > rule.shown as f64));
+                    // What stays below the limit needs no window: it cannot exceed it. Links
+                    // have errors that are corrected all the time.
+                    let begins = gain > 0
+                        && sample.is_some_and(|s| match over {
+                            Over::Share(_) => s.share > rule.shown as f64,
+                            Over::Rate(_) => {
+                                s.gain as f64 > rule.limit as f64 / RATE_UNIT * bits(s.span_ns)
+                            }
+                            _ => true,
+                        });
                     let known = self.limits.windows.get_mut(&key);
                     let window = match known {
                         Some(window) => window,
@@ -277,10 +312,12 @@ impl Alerts {
                         window.add(at, gain);
                     }
                     let sum = window.sum();
-                    window.held = sum > rule.limit || window.held && sum > rule.limit / 2;
+                    window.held = sum > limit || window.held && sum > limit / 2;
                     let shown = if share {
                         let whole = (length / 1_000_000).max(1);
                         (sum.saturating_mul(100) / whole).min(100)
+                    } else if rate {
+                        (sum as f64 / bits(length).max(1.0) * RATE_UNIT) as u64
                     } else {
                         sum
                     };

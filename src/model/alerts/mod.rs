@@ -56,6 +56,8 @@ pub enum Kind {
     BelowBest,
     /// The two ends of a link do not agree on its MTU.
     MtuMismatch,
+    /// Both ends of a link use an MTU below the one that both can do.
+    MtuBelowBest,
     /// The two ends of a link do not agree on its virtual lanes.
     VlMismatch,
     /// A node does not answer.
@@ -85,11 +87,12 @@ pub enum Kind {
 }
 
 /// Names of alerts that are not about one counter.
-pub const NAMES: [&str; 17] = [
+pub const NAMES: [&str; 18] = [
     "pegged",
     "link_down",
     "below_best",
     "mtu_mismatch",
+    "mtu_below_best",
     "vl_mismatch",
     "node_silent",
     "node_vanished",
@@ -127,6 +130,7 @@ impl Kind {
             Kind::LinkDown => "link_down",
             Kind::BelowBest => "below_best",
             Kind::MtuMismatch => "mtu_mismatch",
+            Kind::MtuBelowBest => "mtu_below_best",
             Kind::VlMismatch => "vl_mismatch",
             Kind::NodeSilent => "node_silent",
             Kind::NodeVanished => "node_vanished",
@@ -171,6 +175,7 @@ impl FromStr for Kind {
             "link_down" => Kind::LinkDown,
             "below_best" => Kind::BelowBest,
             "mtu_mismatch" => Kind::MtuMismatch,
+            "mtu_below_best" => Kind::MtuBelowBest,
             "vl_mismatch" => Kind::VlMismatch,
             "node_silent" => Kind::NodeSilent,
             "node_vanished" => Kind::NodeVanished,

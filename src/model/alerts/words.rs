@@ -5,9 +5,9 @@ use super::super::view::AlertRow;
 use super::Watched;
 use super::{Alert, AlertCounts, Key, Kind, Measure};
 use crate::fabric::best::below_best;
-use crate::fabric::thresholds::{Over, window_words};
+use crate::fabric::thresholds::{Over, RATE_UNIT, window_words};
 use crate::fabric::{Guid, PortKey};
-use crate::model::Counter;
+use crate::model::{Ber, Counter};
 
 impl Model {
     /// How many alerts are open.
@@ -118,6 +118,7 @@ impl Model {
             }
             Kind::BelowBest => about.map_or_else(String::new, |k| self.below_words(k)),
             Kind::MtuMismatch => self.ends_words(about, "MTU", |i| i.neighbor_mtu().to_string()),
+            Kind::MtuBelowBest => self.mtu_words(about),
             Kind::VlMismatch => {
                 self.ends_words(about, "virtual lanes", |i| i.operational_vls().to_string())
             }
@@ -167,6 +168,23 @@ impl Model {
             .unwrap_or_else(|| "link is below its best".to_owned())
     }
 
+    fn mtu_words(&self, about: Option<PortKey>) -> String {
+        let info = |key: PortKey| self.topology.port(key)?.info.as_ref();
+        let ends = about.and_then(|near| {
+            let far = self.topology.port(near)?.peer?;
+            Some((info(near)?, info(far)?))
+        });
+        let Some((near, far)) = ends else {
+            return "link's MTU is below its best".to_owned();
+        };
+        let best = match near.mtu_cap().code() <= far.mtu_cap().code() {
+            true => near.mtu_cap(),
+            false => far.mtu_cap(),
+        };
+        let used = near.neighbor_mtu();
+        format!("link has an MTU of {used}, below its best: both ends can do {best}")
+    }
+
     fn ends_words(
         &self,
         about: Option<PortKey>,
@@ -214,6 +232,15 @@ fn counter_words(c: Watched, measure: Option<&Measure>) -> String {
             "{name}: waited {value} % of {} to send, limit {limit} %",
             window_words(ns)
         ),
+        Over::Rate(ns) => {
+            let rate = |n: u64| n as f64 / RATE_UNIT;
+            format!(
+                "{name} is {} within {}, limit {:e}",
+                Ber::Is(rate(value)),
+                window_words(ns),
+                rate(limit)
+            )
+        }
         Over::Value => format!("{name} is {value}, limit {limit}"),
     }
 }

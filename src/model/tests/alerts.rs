@@ -349,6 +349,38 @@ fn ends_that_disagree_about_mtu_or_lanes_are_told_once_that_is_sure() {
 }
 
 #[test]
+fn an_mtu_below_what_both_ends_can_do_is_worth_a_word_and_no_more() {
+    let mut s = Session::fabric();
+    let (near, far) = (key(SWITCH, 2), key(HOST, 1));
+    let with = |lid, mtu, cap| {
+        let mut info = with_mtu(lid, mtu, Vls::Vl0To3);
+        info.set_mtu_cap(cap);
+        info
+    };
+    // 2048 is the best that both can do.
+    for sec in [30.0, 60.0, 90.0] {
+        s.at(sec).port_info(near, &with(0, Mtu::B2048, Mtu::B4096));
+        s.port_info(far, &with(3, Mtu::B2048, Mtu::B2048));
+    }
+    assert_eq!(list(&s), []);
+    for sec in [120.0, 150.0] {
+        assert_eq!(list(&s), []);
+        s.at(sec).port_info(near, &with(0, Mtu::B2048, Mtu::B4096));
+        s.at(sec + 0.1)
+            .port_info(far, &with(3, Mtu::B2048, Mtu::B4096));
+    }
+    assert_eq!(list(&s), [("mtu_below_best", Severity::Info, true)]);
+    assert_eq!(
+        text(&s, "mtu_below_best"),
+        "link has an MTU of 2048, below its best: both ends can do 4096"
+    );
+    s.at(180.0)
+        .port_info(near, &with(0, Mtu::B4096, Mtu::B4096));
+    s.port_info(far, &with(3, Mtu::B4096, Mtu::B4096));
+    assert_eq!(open(&s), Vec::<&str>::new());
+}
+
+#[test]
 fn a_difference_that_the_first_discovery_finds_is_told_at_once() {
     let mut s = Session::new();
     s.discovery(1, |s| {

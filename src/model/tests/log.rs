@@ -396,6 +396,43 @@ fn every_generic_trap_is_told_with_names_and_ports() {
     assert!(!s.texts().iter().any(|t| t.contains("1122334455667788")));
 }
 
+/// Behind the notice (10 bytes of head, 54 of details) and IssuerGID follows a PathRecord, whose
+/// DGID is at 8, SGID at 24, DLID at 40, SLID at 42, P_Key at 50. Components 2 to 5 and 13.
+#[test]
+fn notices_about_paths_name_their_ends() {
+    let mut s = Session::fabric();
+    let told = |s: &mut Session, trap: u8, mask: u16, flag: u8| {
+        let mut data = [0u8; 200];
+        data[..8].copy_from_slice(&[0x83, 0, 0, 4, 0, trap, 0, 2]);
+        data[16..18].copy_from_slice(&mask.to_be_bytes());
+        data[18] = flag;
+        let path = &mut data[80..];
+        path[8..10].copy_from_slice(&[0xfe, 0x80]);
+        path[22..24].copy_from_slice(&[0x11, 0x01]);
+        path[40..44].copy_from_slice(&[0, 0x99, 0, 2]);
+        path[50..52].copy_from_slice(&[0x80, 0x01]);
+        let mut mad = Mad::sa(Method::Report, Notice::ID, 0, 0, 0x77);
+        mad.set_data_bytes(&data);
+        s.receive(mad);
+        s.texts().last().copied().unwrap_or_default().to_owned()
+    };
+    assert_eq!(
+        told(&mut s, 68, 1 << 2 | 1 << 5 | 1 << 13, 0x80),
+        "notice 68: paths from leaf (LID 2) to node7 mlx5_0 (fe80::1101) of partition 0x8001 are no \
+         longer valid: new ones will be told"
+    );
+    let line = s.model.log().back().unwrap();
+    assert_eq!(line.about, Some(key(HOST, 1)));
+    assert_eq!(
+        told(&mut s, 69, 1 << 4, 0),
+        "notice 69: paths to LID 153 were computed anew"
+    );
+    assert_eq!(
+        told(&mut s, 69, 0, 0),
+        "notice 69: paths recomputed from leaf (LID 2)"
+    );
+}
+
 /// Field report 26: a kernel refuses one class's registration; the rest works.
 #[test]
 fn field_report_26_a_refused_agent_is_listed_and_told() {

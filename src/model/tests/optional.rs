@@ -4,7 +4,7 @@ use super::super::Num;
 use super::*;
 use crate::mad::{
     FecMode, PortExtendedSpeeds, PortExtendedSpeedsRsFec, PortFlowCtlCounters, PortInfoExtended,
-    PortRcvErrorDetails, PortVlXmitWait,
+    PortRcvErrorDetails, PortVlXmitWait, PortXmitDiscardDetails,
 };
 use crate::model::Ber;
 use crate::model::view::{DetailGroup, FecView};
@@ -375,4 +375,187 @@ fn an_unchanged_sum_says_that_ports_are_as_they_were() {
         sum(&mut s, 0xFFFF);
     }
     assert!(of(&s, 1).2);
+}
+
+/// Severity, text and whether it is open of the alerts of this kind.
+fn alerts(s: &Session, kind: &str) -> Vec<(crate::event::Severity, String, bool)> {
+    let rows = s.model.alerts();
+    let of_kind = rows.iter().filter(|a| a.kind == kind);
+    of_kind
+        .map(|a| (a.severity, a.text.clone(), a.cleared.is_none()))
+        .collect()
+}
+
+#[test]
+fn corrected_errors_of_a_healthy_link_are_no_alert_and_cost_nothing() {
+    let mut s = Session::fabric();
+    hdr(&mut s, FecMode::Rs);
+    // 4 lanes of 53.125 Gb/s carry 6.375e12 bits in 30 s: 63,750 errors are 1e-8.
+    for n in 0..120u32 {
+        s.at(10.0 + 30.0 * f64::from(n)).tick();
+        speeds(&mut s, &rs(1_000 + 63_750 * n, 7));
+    }
+    assert_eq!(fec(&s).raw.to_string(), "1.0e-8");
+    assert_eq!(s.model.alert_counts().all(), 0);
+    assert!(s.model.alerts.limits.windows.is_empty());
+}
+
+#[test]
+fn a_bit_error_rate_above_its_limit_is_an_alert_until_half_of_it_is_undercut() {
+    use crate::event::Severity::{Critical, Warning};
+    let mut s = Session::fabric();
+    hdr(&mut s, FecMode::Rs);
+    s.at(10.0);
+    speeds(&mut s, &rs(1_000, 7));
+    // 10 minutes carry 1.275e14 bits, so the limit of 1e-5 is 1.275e9 errors. From 70 s on there
+    // are 204,000,000 in 30 s (3.2e-5): the seventh sample makes 1.428e9, 1.12e-5 of all.
+    let mut symbols = 1_000;
+    for n in 1..=7 {
+        assert_eq!(alerts(&s, "RawBER"), []);
+        symbols += 204_000_000;
+        s.at(40.0 + 30.0 * f64::from(n)).tick();
+        speeds(&mut s, &rs(symbols, 7));
+    }
+    let words = "RawBER is 1.1e-5 within 10 min, limit 1e-5";
+    assert_eq!(alerts(&s, "RawBER"), [(Warning, words.to_owned(), true)]);
+    let rows = s.model.alerts();
+    let row = rows.iter().find(|a| a.kind == "RawBER").unwrap();
+    assert_eq!(
+        (row.about, row.opened),
+        (Some(host()), Stamp::from_secs(250))
+    );
+    assert_eq!(
+        s.model.suspicion(row).unwrap(),
+        "suspect the cable, its connectors or leaf[2]'s transmitter"
+    );
+    drop(rows);
+    // Ten minutes have twelve parts of 50 s. When the one that began at 150 s is left, at 750 s,
+    // two samples (4.08e8) are within, which is below half of the limit; before that, four.
+    for sec in 251..=800 {
+        s.at(f64::from(sec)).tick();
+        if sec % 30 == 10 {
+            symbols += 63_750;
+            speeds(&mut s, &rs(symbols, 7));
+        }
+    }
+    let rows = s.model.alerts();
+    let row = rows.iter().find(|a| a.kind == "RawBER").unwrap();
+    assert_eq!(row.cleared, Some(Stamp::from_secs(750)));
+    drop(rows);
+    // 150 blocks lost in 10 minutes: 1.18e-12. That there are more than 100 is an alert as well.
+    s.at(820.0);
+    speeds(&mut s, &rs(symbols, 157));
+    let words = "EffectiveBER is 1.2e-12 within 10 min, limit 1e-12";
+    assert_eq!(
+        alerts(&s, "EffectiveBER"),
+        [(Warning, words.to_owned(), true)]
+    );
+    let words = "PortFECUncorrectableBlockCtr rose by 150 within 1 h, limit 100";
+    assert_eq!(
+        alerts(&s, "PortFECUncorrectableBlockCtr"),
+        [(Critical, words.to_owned(), true)]
+    );
+    // The link goes down: a link that carries nothing has no rate.
+    s.at(830.0).port_info(host(), &down());
+    for sec in 831..=900 {
+        s.at(f64::from(sec)).tick();
+    }
+    assert!(alerts(&s, "EffectiveBER").iter().all(|(.., open)| !open));
+}
+
+#[test]
+fn causes_that_were_read_decide_whom_a_diagnosis_blames() {
+    let mut s = Session::fabric();
+    let leaf = key(SWITCH, 2);
+    let sentences = |s: &Session| -> Vec<String> {
+        let all = s.model.diagnosis(leaf, s.now);
+        all.iter().map(|f| f.sentence()).collect()
+    };
+    let mut counters = PortCounters::new();
+    s.at(10.0).narrow(leaf, &counters);
+    counters.set_xmit_discards(50);
+    s.at(20.0).narrow(leaf, &counters);
+    let told = "Suspect node7 mlx5_0[1]: it takes packets too slowly: leaf[2] discarded 50 packets \
+                (PortXmitDiscards)";
+    assert_eq!(sentences(&s), [format!("{told}.")]);
+    let discards = |s: &mut Session, hoq: u16, mtu: u16| {
+        let mut c = PortXmitDiscardDetails::new();
+        c.set_sw_hoq_lifetime_limit(hoq).set_neighbor_mtu(mtu);
+        let ask = Mad::perf_port(PortXmitDiscardDetails::ID, 2, 0);
+        s.exchange(Target::port(leaf, 1), ask, &c);
+    };
+    s.at(30.0);
+    discards(&mut s, 40, 10);
+    assert_eq!(
+        sentences(&s),
+        [format!(
+            "{told}; most of them, as far as their causes were read: 40 \
+             PortSwHOQLifetimeLimitDiscards."
+        )]
+    );
+    // What is new counts more than what was there before.
+    s.at(40.0);
+    discards(&mut s, 40, 15);
+    assert_eq!(
+        sentences(&s),
+        [
+            "Suspect the MTU of the senders: their packets are longer than node7 mlx5_0[1] takes: \
+             leaf[2] discarded 50 packets (PortXmitDiscards); most of them, as far as their causes \
+             were read: 5 PortNeighborMTUDiscards."
+        ]
+    );
+    // Receive errors: the wire, or who builds the packets.
+    let mut counters = PortCounters::new();
+    counters.set_xmit_discards(50).set_rcv_errors(12);
+    s.at(50.0).narrow(leaf, &counters);
+    let receive = |s: &mut Session, physical: u16, malformed: u16| {
+        let mut c = PortRcvErrorDetails::new();
+        c.set_local_physical(physical).set_malformed_pkt(malformed);
+        let ask = Mad::perf_port(PortRcvErrorDetails::ID, 2, 0);
+        s.exchange(Target::port(leaf, 1), ask, &c);
+    };
+    receive(&mut s, 12, 0);
+    assert!(
+        sentences(&s)[0].starts_with(
+            "Suspect the cable or node7 mlx5_0[1]'s transmitter, then leaf[2]'s receiver: leaf[2] \
+             counts 12 PortRcvErrors"
+        ),
+        "{:?}",
+        sentences(&s)
+    );
+    s.at(60.0);
+    receive(&mut s, 12, 7);
+    assert_eq!(
+        sentences(&s)[0],
+        "Suspect node7 mlx5_0[1] itself: it builds packets wrongly, and the wire is well: leaf[2] \
+         counts 12 PortRcvErrors, node7 mlx5_0[1] counts none; most of them, as far as their \
+         causes were read: 7 PortMalformedPktErrors."
+    );
+}
+
+#[test]
+fn a_baseline_counts_fec_anew() {
+    let mut s = Session::fabric();
+    hdr(&mut s, FecMode::Rs);
+    for (secs, symbols) in [(10.0, 100), (40.0, 355), (70.0, u32::MAX), (100.0, 50)] {
+        s.at(secs);
+        speeds(&mut s, &rs(symbols, 0));
+    }
+    let from = s.model.baseline(s.now);
+    s.at(130.0);
+    speeds(&mut s, &rs(305, 3));
+    let whole = s.model.fec(host(), s.now).unwrap();
+    let new = s.model.fec_since(host(), Some(&from), s.now).unwrap();
+    // What was pegged and reset before is no matter any more.
+    assert!(matches!(whole.counters[2].since, Num::AtLeast(_)));
+    assert_eq!(new.counters[2].since, Num::Is(255));
+    assert_eq!(new.counters[1].since, Num::Is(3));
+    // 255 and 3 in the 6.375e12 bits of 30 s.
+    assert_eq!(new.raw_since.to_string(), "4.0e-11");
+    assert_eq!(new.effective_since.to_string(), "4.7e-13");
+    assert_eq!(new.observed, Duration::from_secs(30));
+    // A port that was not read by then: all is new.
+    let before = crate::model::Baseline::nothing_at(Stamp::ZERO);
+    let all = s.model.fec_since(host(), Some(&before), s.now).unwrap();
+    assert_eq!(all.raw_since, whole.raw_since);
 }

@@ -8,14 +8,27 @@ use crate::tui::facts::Facts;
 use crate::tui::filter::Filter;
 use crate::tui::told::{self, Told};
 
+/// The most that is typed, in bytes: a book pasted by mistake must not be looked for in every
+/// row of every frame.
+const LONGEST: usize = 256;
+
+/// Takes what fits.
+fn type_in(line: &mut String, text: impl Iterator<Item = char>) {
+    for c in text.filter(|c| !c.is_control()) {
+        if line.len() + c.len_utf8() > LONGEST {
+            return;
+        }
+        line.push(c);
+    }
+}
+
 impl<F: Facts> App<F> {
     /// Pasted text: it can be a filter, but never commands.
     pub fn paste(&mut self, text: &str) {
         if let Some(goto) = &mut self.goto {
-            goto.extend(text.chars().filter(|c| !c.is_control()));
+            type_in(goto, text.chars());
         } else if self.editing {
-            self.filter_text
-                .extend(text.chars().filter(|c| !c.is_control()));
+            type_in(&mut self.filter_text, text.chars());
             self.filter = Filter::parse(&self.filter_text);
         }
     }
@@ -33,7 +46,7 @@ impl<F: Facts> App<F> {
             }
             KeyCode::Char('u') if ctrl => text.clear(),
             KeyCode::Char(c) if !ctrl && !event.modifiers.contains(KeyModifiers::ALT) => {
-                text.push(c);
+                type_in(text, std::iter::once(c));
             }
             KeyCode::Enter => {
                 let text = self.goto.take()?;
@@ -74,7 +87,7 @@ impl<F: Facts> App<F> {
                 self.filter_text.pop();
             }
             KeyCode::Char(c) if !ctrl && !event.modifiers.contains(KeyModifiers::ALT) => {
-                self.filter_text.push(c);
+                type_in(&mut self.filter_text, std::iter::once(c));
             }
             _ => return false,
         }

@@ -6,9 +6,9 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
+use super::Sheet;
 use super::log::severity;
 use super::shared::draw_place;
-use super::{Page, Sheet, wrap};
 use crate::event::Severity;
 use crate::model::view::AlertRow;
 use crate::tui::facts::Facts;
@@ -130,30 +130,17 @@ pub fn draw<F: Facts>(sheet: &mut Sheet<'_, F>) {
 
 /// The selected alert without cuts, below the table.
 fn in_full<F: Facts>(sheet: &mut Sheet<'_, F>, rows: &[Row<'_>]) {
-    let lines = match sheet.height() {
-        0..=9 => return,
-        10..=19 => 3,
-        _ => 4,
-    };
     let selected = match sheet.selected() {
         Some(selected) => rows.iter().find(|r| key(&r.alert) == *selected),
         None => rows.first(),
     };
-    let Some(row) = selected else {
-        return;
-    };
-    let area = sheet.bottom(lines);
-    let rule = sheet.look.glyphs.rule.repeat(usize::from(area.width));
-    let mut page = Page::default();
-    page.line(vec![(rule, Role::Track)]);
-    let text = match row.place() {
-        place if place.is_empty() => row.text(),
-        place => format!("{place}: {}", row.text()),
-    };
-    for line in wrap(&text, area.width.saturating_sub(1), sheet.look) {
-        page.line(vec![(line, Role::Text)]);
+    if let Some(row) = selected {
+        let text = match row.place() {
+            place if place.is_empty() => row.text(),
+            place => format!("{place}: {}", row.text()),
+        };
+        sheet.in_full(&text);
     }
-    page.draw(area, 0, sheet.buf, sheet.look);
 }
 
 /// The columns.
@@ -184,7 +171,7 @@ fn columns<'m>() -> Vec<Column<Row<'m>>> {
             min: 7,
             max: 7,
             right: false,
-            rank: 2,
+            rank: 3,
             descending: true,
             cmp: |a, b| a.weight().cmp(&b.weight()),
             draw: |r, c| {
@@ -250,7 +237,7 @@ fn columns<'m>() -> Vec<Column<Row<'m>>> {
             min: 12,
             max: 28,
             right: false,
-            rank: 3,
+            rank: 1,
             descending: false,
             cmp: |a, b| match (a.alert.name, b.alert.name) {
                 (Some(x), Some(y)) => natural(x, y).then(a.alert.about.cmp(&b.alert.about)),
@@ -267,10 +254,10 @@ fn columns<'m>() -> Vec<Column<Row<'m>>> {
         },
         Column {
             title: "Alert",
-            min: 24,
+            min: 16,
             max: 200,
             right: false,
-            rank: 1,
+            rank: 2,
             descending: false,
             cmp: |a, b| natural(&a.alert.text, &b.alert.text),
             draw: |r, c| {

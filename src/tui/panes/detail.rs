@@ -131,8 +131,15 @@ fn end(title: &str, e: &EndDetail<'_>, findings: &[Finding], room: u16, look: &L
         fact(
             &mut page,
             "Link",
-            format!("{w} {s}"),
-            Role::Text,
+            match e.best {
+                Some((best_w, best_s)) => format!("{w} {s}, both ends can do {best_w} {best_s}"),
+                None => format!("{w} {s}"),
+            },
+            if e.best.is_some() {
+                Role::Warn
+            } else {
+                Role::Text
+            },
             room,
             look,
         );
@@ -145,6 +152,10 @@ fn end(title: &str, e: &EndDetail<'_>, findings: &[Finding], room: u16, look: &L
         let was = if peer.former { "was " } else { "" };
         let value = format!("{was}{} port {}", peer.name, peer.key.port);
         fact(&mut page, "Peer", value, Role::Text, room, look);
+    }
+    if let Some(name) = &row.told {
+        let value = format!("silent, the SA says {name}");
+        fact(&mut page, "Peer", value, Role::Warn, room, look);
     }
     diagnosis(&mut page, findings, room, look);
     for (name, value) in &e.node {

@@ -1,14 +1,15 @@
 //! The help: every key that works in this kind of session, and what the marks mean.
 
 use super::{Page, pad};
-use crate::tui::keys::{BINDINGS, Binding, Cmd, Kind};
+use crate::tui::keys::{BESIDE, BINDINGS, Binding, Cmd, Kind};
 use crate::tui::theme::{Look, Role};
 
 /// The help for sessions of this kind: nothing that cannot be done in them.
 pub fn page(kind: Kind, can_suspend: bool, room: u16, look: &Look) -> Page {
     let mut page = Page::default();
     page.heading("Keys");
-    let works = |b: &&Binding| b.is_for(kind) && (can_suspend || b.cmd != Cmd::Suspend);
+    let works =
+        |b: &&Binding| b.is_for(kind) && b.help != BESIDE && (can_suspend || b.cmd != Cmd::Suspend);
     for b in BINDINGS.iter().filter(works) {
         entry(&mut page, b.shown, b.help, room, look, Role::Accent);
     }
@@ -44,6 +45,10 @@ pub fn page(kind: Kind, can_suspend: bool, room: u16, look: &Look) -> Page {
         (
             "Wait",
             "share of time that the port had data and could not send",
+        ),
+        (
+            "B/pkt, Mcast",
+            "bytes of an average packet and share of multicast, in the fuller direction",
         ),
     ] {
         entry(&mut page, mark, meaning, room, look, Role::Text);

@@ -1,6 +1,5 @@
 //! The event log, the newest on top, and the event line of the panes.
 
-use std::cmp::Ordering;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use ratatui::buffer::Buffer;
@@ -8,14 +7,13 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 
 use super::Sheet;
-use super::shared::draw_place;
 use crate::event::Severity;
 use crate::model::view::LogLine;
 use crate::tui::facts::Facts;
 use crate::tui::filter::{Filter, Subject};
 use crate::tui::pack::pack;
 use crate::tui::table::{Column, RowKey, natural};
-use crate::tui::text::{Clock, width};
+use crate::tui::text::{Clock, count, width};
 use crate::tui::theme::{Look, Role};
 
 /// A line of the log, ready to be shown.
@@ -39,6 +37,19 @@ impl Row<'_> {
             _ => String::new(),
         }
     }
+
+    /// The event, with what it is about.
+    fn text(&self) -> String {
+        self.told_place() + &self.line.text
+    }
+
+    /// What it is about, unless its text says so.
+    fn told_place(&self) -> String {
+        match self.about() {
+            about if about.is_empty() || self.line.text.contains(&about) => String::new(),
+            about => format!("{about}: "),
+        }
+    }
 }
 
 /// A line of the log as a row.
@@ -55,6 +66,14 @@ pub fn row<'m, F: Facts>(line: &'m LogLine, facts: &'m F, clock: &'m Clock) -> R
 pub fn draw<F: Facts>(sheet: &mut Sheet<'_, F>) {
     let (facts, clock) = (sheet.facts, sheet.clock);
     let rows: Vec<_> = facts.log().map(|l| row(l, facts, clock)).collect();
+    let selected = match sheet.selected() {
+        Some(selected) => rows.iter().find(|r| key(r) == *selected),
+        None => rows.first(),
+    };
+    if let Some(row) = selected {
+        let (word, _) = severity(row.line.severity);
+        sheet.in_full(&format!("{word}: {}", row.text()));
+    }
     sheet.table(&rows, &columns(), key, matches);
 }
 
@@ -105,7 +124,7 @@ fn columns<'m>() -> Vec<Column<Row<'m>>> {
             min: 8,
             max: 8,
             right: false,
-            rank: 5,
+            rank: 6,
             descending: true,
             cmp: |a, b| a.line.first.cmp(&b.line.first),
             draw: |r, c| {
@@ -139,41 +158,21 @@ fn columns<'m>() -> Vec<Column<Row<'m>>> {
             cmp: |a, b| a.line.count.cmp(&b.line.count),
             draw: |r, c| {
                 if r.line.count > 1 {
-                    c.number((crate::tui::text::si(r.line.count as f64), Role::Text));
+                    c.number((count(r.line.count), Role::Text));
                 }
             },
             want: None,
         },
         Column {
-            title: "About",
-            min: 10,
-            max: 28,
-            right: false,
-            rank: 3,
-            descending: false,
-            cmp: |a, b| match (a.name, b.name) {
-                (Some(x), Some(y)) => natural(x, y),
-                (Some(_), None) => Ordering::Less,
-                (None, Some(_)) => Ordering::Greater,
-                (None, None) => Ordering::Equal,
-            },
-            draw: |r, c| match (r.name, r.line.about) {
-                (Some(name), Some(key)) if key.port != 0 => draw_place(name, key.port, c),
-                (Some(name), _) => c.text(name, Role::Text),
-                _ => {}
-            },
-            want: Some(|r, look| width(&r.about(), look)),
-        },
-        Column {
             title: "Event",
-            min: 36,
+            min: 30,
             max: 200,
             right: false,
             rank: 1,
             descending: false,
-            cmp: |a, b| natural(&a.line.text, &b.line.text),
-            draw: |r, c| c.text(&r.line.text, text_role(r.line.severity)),
-            want: Some(|r, look| width(&r.line.text, look)),
+            cmp: |a, b| natural(&a.text(), &b.text()),
+            draw: |r, c| c.text(&r.text(), text_role(r.line.severity)),
+            want: Some(|r, look| width(&r.text(), look)),
         },
     ]
 }
@@ -208,10 +207,7 @@ pub fn draw_line(area: Rect, buf: &mut Buffer, row: &Row<'_>, look: &Look) {
         Severity::Info => String::new(),
         _ => format!("{word} "),
     };
-    let about = match row.about() {
-        about if about.is_empty() || row.line.text.contains(&about) => String::new(),
-        about => format!("{about}: "),
-    };
+    let about = row.told_place();
     pack(
         buf,
         area,

@@ -2,8 +2,8 @@
 
 use super::{Page, pad, pad_left, state_word};
 use crate::fabric::NodeKind;
-use crate::model::Num;
 use crate::model::view::{HopView, PATH_LABEL, PathView};
+use crate::model::{Num, so_many};
 use crate::tui::panes::ports::flag_words;
 use crate::tui::text::{age, count, num, percent, si, width};
 use crate::tui::theme::{Look, Role};
@@ -36,7 +36,8 @@ pub fn page(view: &PathView<'_>, room: u16, look: &Look) -> Page {
                 .iter()
                 .filter(|h| h.kind == NodeKind::Switch)
                 .count();
-            (format!("Arrives, over {over} switches"), Role::Good)
+            let over = so_many(over, "switch", "switches");
+            (format!("Arrives, over {over}"), Role::Good)
         }
         (false, true) => ("Reading the tables on its way".to_owned(), Role::Label),
         (false, false) => (format!("Does not arrive: {}", view.end), Role::Bad),

@@ -324,6 +324,7 @@ fn matches(row: &PortRow<'_>, filter: &Filter) -> bool {
     let mut numbers = vec![u32::from(row.key.port)];
     numbers.extend(row.lid.map(u32::from));
     let mut guids = vec![row.key.node.guid.0];
+    texts.extend(row.told.as_deref());
     if let Some(peer) = &row.peer {
         texts.push(peer.name);
         guids.push(peer.key.node.guid.0);

@@ -3,6 +3,7 @@
 use super::{Page, pad, pad_left};
 use crate::fabric::sa::SaTable;
 use crate::mad::SmState;
+use crate::model::so_many;
 use crate::model::view::{SaDifference, SaOutcome, SaTableView, SmRow};
 use crate::tui::text::{age, num, si};
 use crate::tui::theme::{Look, Role};
@@ -38,6 +39,7 @@ pub fn page(
         .any(|t| SaTable::COMPARED.contains(&t.table) && t.outcome == Some(SaOutcome::Whole));
     if list.is_empty() {
         let text = match compared {
+            true if doubtful > 0 => "None is confirmed.",
             true => "None.",
             false => "Nothing was compared: no table came whole.",
         };
@@ -51,7 +53,10 @@ pub fn page(
         page.wrapped(&format!("and {more} more"), Role::Warn, room, look);
     }
     if doubtful > 0 {
-        let text = format!("{doubtful} more were seen once and are being checked.");
+        let text = format!(
+            "{} seen in one reading only, and to be confirmed by a second one.",
+            so_many(doubtful, "difference was", "differences were")
+        );
         page.wrapped(&text, Role::Label, room, look);
     }
     page.gap();
@@ -111,7 +116,7 @@ fn manager(page: &mut Page, sm: &SmRow<'_>, room: u16, look: &Look) {
         ("/s".into(), Role::Label),
     ]);
     if let Some(d) = sm.changed {
-        line.push((format!(", unchanged for {}", age(d)), Role::Label));
+        line.push((format!(", in this state for {}", age(d)), Role::Label));
     }
     page.line(line);
     let mut words: Vec<String> = Vec::new();

@@ -22,6 +22,10 @@ pub trait OfPort {
     }
     /// The other end.
     fn peer(&self) -> Option<&PeerView<'_>>;
+    /// Who the SA says the silent other end is.
+    fn told(&self) -> Option<&str> {
+        None
+    }
     /// How old its newest reply is.
     fn age(&self) -> Option<Duration>;
     /// Too old to be taken for now.
@@ -44,6 +48,9 @@ impl OfPort for PortRow<'_> {
     }
     fn peer(&self) -> Option<&PeerView<'_>> {
         self.peer.as_ref()
+    }
+    fn told(&self) -> Option<&str> {
+        self.told.as_deref()
     }
     fn age(&self) -> Option<Duration> {
         self.age
@@ -111,8 +118,8 @@ pub fn peer<R: OfPort>(min: u16, rank: u8) -> Column<R> {
         rank,
         descending: false,
         cmp: |a, b| by_peer(a.peer(), b.peer()),
-        draw: |r, c| draw_peer(r.peer(), c),
-        want: Some(|r, look| want_peer(r.peer(), look)),
+        draw: |r, c| draw_peer(r.peer(), r.told(), c),
+        want: Some(|r, look| want_peer(r.peer(), r.told(), look)),
     }
 }
 
@@ -151,8 +158,13 @@ fn by_peer(a: Option<&PeerView<'_>>, b: Option<&PeerView<'_>>) -> Ordering {
 }
 
 /// The other end as `name[port]`: the name is cut before the port is.
-fn draw_peer(peer: Option<&PeerView<'_>>, cell: &mut Cell<'_>) {
-    let Some(peer) = peer else { return };
+fn draw_peer(peer: Option<&PeerView<'_>>, told: Option<&str>, cell: &mut Cell<'_>) {
+    let Some(peer) = peer else {
+        if let Some(name) = told {
+            cell.spans(&[("SA: ", Role::Label), (name, Role::Label)]);
+        }
+        return;
+    };
     let role = if peer.former { Role::Label } else { Role::Text };
     let was = if peer.former { "was " } else { "" };
     let port = format!("[{}]", peer.key.port);
@@ -171,8 +183,9 @@ pub fn draw_place(name: &str, port: u8, cell: &mut Cell<'_>) {
     cell.spans(&[(&name, Role::Text), (&port, Role::Label)]);
 }
 
-fn want_peer(peer: Option<&PeerView<'_>>, look: &Look) -> u16 {
-    peer.map_or(0, |p| {
+fn want_peer(peer: Option<&PeerView<'_>>, told: Option<&str>, look: &Look) -> u16 {
+    let told = told.map_or(0, |name| 4 + width(name, look));
+    peer.map_or(told, |p| {
         let port = match p.key.port {
             0..=9 => 3,
             10..=99 => 4,

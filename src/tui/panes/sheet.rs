@@ -4,6 +4,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use super::alerts::Acknowledged;
+use super::{Page, wrap};
 use crate::model::Baseline;
 use crate::model::view::TotalsView;
 use crate::port::Stamp;
@@ -11,7 +12,7 @@ use crate::tui::facts::Facts;
 use crate::tui::filter::Filter;
 use crate::tui::table::{Column, RowKey, Source, TableState};
 use crate::tui::text::Clock;
-use crate::tui::theme::Look;
+use crate::tui::theme::{Look, Role};
 
 /// A screen that is handed out line by line.
 #[derive(Clone, Copy, Debug)]
@@ -98,6 +99,23 @@ impl<F: Facts> Sheet<'_, F> {
     /// The row that was highlighted at the last frame.
     pub fn selected(&self) -> Option<&RowKey> {
         self.table.current()
+    }
+
+    /// The selected row without cuts, below the table; a low screen has no room for that.
+    pub fn in_full(&mut self, text: &str) {
+        let lines = match self.height() {
+            0..=9 => return,
+            10..=19 => 3,
+            _ => 4,
+        };
+        let area = self.bottom(lines);
+        let rule = self.look.glyphs.rule.repeat(usize::from(area.width));
+        let mut page = Page::default();
+        page.line(vec![(rule, Role::Track)]);
+        for line in wrap(text, area.width.saturating_sub(1), self.look) {
+            page.line(vec![(line, Role::Text)]);
+        }
+        page.draw(area, 0, self.buf, self.look);
     }
 
     /// Samples that the table's sparklines span.

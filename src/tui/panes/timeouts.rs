@@ -32,6 +32,17 @@ pub fn draw<F: Facts>(sheet: &mut Sheet<'_, F>) {
     let top = sheet.top(room);
     draw_in_flight(top, sheet.buf, &header, &mut flying, sheet.look);
     let rows = sheet.facts.destinations(sheet.at);
+    let selected = match sheet.selected() {
+        Some(selected) => rows.iter().find(|r| key(r) == *selected),
+        None => rows.first(),
+    };
+    if let Some(row) = selected {
+        let failure = match failure_words(row) {
+            none if none.is_empty() => "no request failed".to_owned(),
+            words => words,
+        };
+        sheet.in_full(&format!("{}: {failure}", row.name));
+    }
     sheet.table(&rows, &columns(), key, matches);
 }
 

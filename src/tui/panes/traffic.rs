@@ -111,6 +111,8 @@ fn rank(title: &str, r: &TrafficRow<'_>) -> Rank {
         "RX used" => r.rx_share().get(),
         "TX pkt/s" => r.tx_pps.get(),
         "RX pkt/s" => r.rx_pps.get(),
+        "B/pkt" => packets(r).0.get(),
+        "Mcast" => packets(r).1.get(),
         "Wait" => r.wait.get(),
         "Link bit/s" => r.capacity_bps,
         HISTORY => Some(peak(r)),
@@ -137,6 +139,14 @@ fn fuller(row: &TrafficRow<'_>) -> (Num<f64>, &'static str, Role) {
         (rx, "rx", Role::Rx)
     } else {
         (tx, "tx", Role::Tx)
+    }
+}
+
+/// Of the same direction: bytes of an average packet, and the packets' share of multicast.
+fn packets(row: &TrafficRow<'_>) -> (Num<f64>, Num<f64>) {
+    match fuller(row).1 {
+        "rx" => (row.rx_packet, row.rx_multicast),
+        _ => (row.tx_packet, row.tx_multicast),
     }
 }
 
@@ -171,6 +181,15 @@ fn rate(n: Num<f64>, cell: &mut Cell<'_>) {
         _ => Role::Text,
     };
     cell.number(num(n, cell.look, role, si));
+}
+
+/// A share that is neither good nor bad.
+fn part(n: Num<f64>, cell: &mut Cell<'_>) {
+    let role = match n.get() {
+        Some(0.0) => Role::Label,
+        _ => Role::Text,
+    };
+    cell.number(num(n, cell.look, role, percent));
 }
 
 /// The newest `window` of `values` in at most `room` bins, each the greatest of its samples.
@@ -278,6 +297,28 @@ fn columns<'m>(stale: bool) -> Vec<Column<TrafficRow<'m>>> {
             descending: true,
             cmp: |a, b| by_f64(a.rx_pps.get(), b.rx_pps.get()),
             draw: |r, c| rate(r.rx_pps, c),
+            want: None,
+        },
+        Column {
+            title: "B/pkt",
+            min: 6,
+            max: 6,
+            right: true,
+            rank: 140,
+            descending: true,
+            cmp: |a, b| by_f64(packets(a).0.get(), packets(b).0.get()),
+            draw: |r, c| rate(packets(r).0, c),
+            want: None,
+        },
+        Column {
+            title: "Mcast",
+            min: 6,
+            max: 6,
+            right: true,
+            rank: 140,
+            descending: true,
+            cmp: |a, b| by_f64(packets(a).1.get(), packets(b).1.get()),
+            draw: |r, c| part(packets(r).1, c),
             want: None,
         },
         Column {

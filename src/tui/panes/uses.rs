@@ -1,6 +1,7 @@
 //! Who is reached by a port: the destinations whose entry in the switch's table names it.
 
 use super::{Page, pad, pad_left};
+use crate::model::so_many;
 use crate::model::view::{PATH_LABEL, UsesView};
 use crate::tui::theme::{Look, Role};
 
@@ -14,14 +15,18 @@ pub fn page(view: &UsesView<'_>, room: u16, look: &Look) -> Page {
     ]);
     let peer = match view.peer {
         Some((peer, name)) => format!("{name} port {}", peer.port),
+        None if port.port == 0 => "the switch itself".to_owned(),
         None => "nobody".to_owned(),
     };
     page.line(vec![("Leads to ".into(), Role::Label), (peer, Role::Text)]);
     page.wrapped(PATH_LABEL, Role::Warn, room, look);
     if view.read.1 > 0 {
         page.line(vec![
-            (view.destinations.len().to_string(), Role::Text),
-            (" destinations, ".into(), Role::Label),
+            (
+                so_many(view.destinations.len(), "destination", "destinations"),
+                Role::Text,
+            ),
+            (", ".into(), Role::Label),
             (view.lids.to_string(), Role::Text),
             (format!(" of {} routed LIDs", view.routed), Role::Label),
         ]);
