@@ -28,6 +28,8 @@ pub struct PathView<'m> {
     pub hops: Vec<HopView<'m>>,
     /// It arrives.
     pub arrives: bool,
+    /// Whether it arrives is known: every table that it needs was read.
+    pub known: bool,
     /// Why it does not, or that it does, in words.
     pub end: String,
     /// Age of the oldest block that it follows; `None` if no table decides.
@@ -172,6 +174,7 @@ impl Model {
             to: path.to.map(|to| self.named(to)),
             hops,
             arrives: path.end == End::Arrived,
+            known: path.end != End::Unread,
             end: self.end_words(&path),
             age: path.oldest().map(|at| now.since(at)),
             outdated: path.oldest().is_some_and(|at| at < self.tables.changed()),

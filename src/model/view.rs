@@ -82,6 +82,8 @@ pub struct SmView {
     pub activity: u32,
     /// How old this is.
     pub age: Duration,
+    /// It does not answer now: the state is what it was.
+    pub silent: bool,
 }
 
 impl SmView {

@@ -120,6 +120,7 @@ impl Model {
             state: sm.state,
             activity: sm.activity,
             age: now.since(sm.at),
+            silent: self.alerts.is_open(&(None, super::alerts::Kind::SmSilent)),
         })
     }
 

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use super::{Format, iso, json, text};
 use crate::event::Severity;
-use crate::model::Model;
 use crate::model::view::{AlertRow, Finding};
+use crate::model::{Model, so_many};
 use crate::port::Stamp;
 
 /// Every alert: the open ones, the gravest and then the newest first; then those cleared, the
@@ -67,8 +67,8 @@ fn as_text(model: &Model, now: Stamp) -> String {
     let n = model.alert_counts();
     let _ = writeln!(
         out,
-        "## Summary: {} alerts open ({} critical, {} warning, {} info), {} cleared",
-        n.all(),
+        "## Summary: {} open ({} critical, {} warning, {} info), {} cleared",
+        so_many(n.all(), "alert", "alerts"),
         n.critical,
         n.warning,
         n.info,

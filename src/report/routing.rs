@@ -119,6 +119,8 @@ fn path_text(model: &Model, now: Stamp, view: &PathView<'_>) -> String {
             "# arrives, over {}",
             so_many(switches, "switch", "switches")
         );
+    } else if !view.known {
+        let _ = writeln!(out, "# NOT KNOWN whether it arrives: {}", view.end);
     } else {
         let _ = writeln!(out, "# DOES NOT ARRIVE: {}", view.end);
     }

@@ -87,9 +87,10 @@ pub(super) fn head(model: &Model, now: Stamp, out: &mut String) {
         so_many(s.missing, "node", "nodes")
     );
     if let Some(sm) = h.sm {
+        let silent = if sm.silent { ", does not answer" } else { "" };
         let _ = writeln!(
             out,
-            "# SM LID {} {} priority {} {}",
+            "# SM LID {} {} priority {} {}{silent}",
             sm.lid,
             super::hex_guid(sm.guid),
             sm.priority,

@@ -500,6 +500,7 @@ impl Facts for Fixture {
             local: self.local.as_ref(),
             gone: self.gone.as_ref().map(|(d, w)| (*d, w.as_str())),
             sm: known.then_some(SmView {
+                silent: false,
                 lid: 1,
                 guid: 0x0002_c903_00a0_0001,
                 priority: 5,

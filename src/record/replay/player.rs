@@ -112,6 +112,8 @@ impl Player {
     /// Emits what is due at `now`: at most one batch, and the position if it changed.
     pub fn advance(&mut self, now: Duration, out: &mut VecDeque<Feed>) -> Wait {
         if let Some(to) = self.deferred.take() {
+            // If it is still not known, that is said again.
+            self.message = None;
             self.seek(now, to, out);
         }
         let mut events = Vec::new();

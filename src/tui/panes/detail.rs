@@ -122,7 +122,13 @@ fn end(title: &str, e: &EndDetail<'_>, findings: &[Finding], room: u16, look: &L
     fact(
         &mut page,
         "State",
-        format!("{state} / {phys}"),
+        match e.port_info_age {
+            // What was read before it fell silent is not what is.
+            Some(d) if row.flags.unreachable || row.flags.no_answer => {
+                format!("{state} / {phys}, read {} ago", age(d))
+            }
+            _ => format!("{state} / {phys}"),
+        },
         Role::Text,
         room,
         look,

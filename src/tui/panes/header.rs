@@ -136,8 +136,13 @@ fn title(area: Rect, buf: &mut Buffer, h: &HeaderView<'_>, around: &Around<'_>, 
             }
             match h.sm {
                 Some(sm) => {
-                    let sm_text = format!("SM LID {} {}", sm.lid, sm.state_name());
-                    facts.push((2, vec![plain(sm_text)]));
+                    facts.push((
+                        2,
+                        match sm.silent {
+                            true => vec![(format!("SM LID {} no answer", sm.lid), Role::Bad)],
+                            false => vec![plain(format!("SM LID {} {}", sm.lid, sm.state_name()))],
+                        },
+                    ));
                     facts.push((7, vec![plain(format!("priority {}", sm.priority))]));
                 }
                 None if local.sm_lid != 0 => {

@@ -39,6 +39,10 @@ pub fn page(kind: Kind, can_suspend: bool, room: u16, look: &Look) -> Page {
             "sum of the error counters' increments since fabtop began",
         ),
         (
+            "In Out",
+            "what all adapters together send into the fabric, and get from it",
+        ),
+        (
             "Used",
             "share of the link's effective rate, in the fuller direction",
         ),
@@ -69,6 +73,7 @@ pub fn page(kind: Kind, can_suspend: bool, room: u16, look: &Look) -> Page {
             "not active",
             "the link is up, but the subnet manager has not made it active",
         ),
+        ("+1", "so many more flags: the port's detail has them all"),
     ] {
         entry(&mut page, flag, meaning, room, look, Role::Warn);
     }

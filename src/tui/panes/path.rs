@@ -40,6 +40,10 @@ pub fn page(view: &PathView<'_>, room: u16, look: &Look) -> Page {
             (format!("Arrives, over {over}"), Role::Good)
         }
         (false, true) => ("Reading the tables on its way".to_owned(), Role::Label),
+        (false, false) if !view.known => {
+            let text = format!("Not known whether it arrives: {}", view.end);
+            (text, Role::Warn)
+        }
         (false, false) => (format!("Does not arrive: {}", view.end), Role::Bad),
     };
     page.wrapped(&verdict.0, verdict.1, room, look);
