@@ -279,7 +279,7 @@ fn dial(path: &Path) -> Result<(UnixStream, Hello), WatchError> {
 fn told(line: &[u8]) -> Option<String> {
     let why = line.strip_prefix(b"error: ")?;
     let why = String::from_utf8_lossy(why);
-    Some(why.chars().filter(|c| !c.is_control()).collect())
+    Some(crate::mad::clean_str(&why))
 }
 
 /// A line without its end. Byte by byte: what follows belongs to another reader.
@@ -287,7 +287,14 @@ fn read_line(from: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut line = Vec::new();
     let mut byte = [0];
     while line.len() < MAX_LINE {
-        from.read_exact(&mut byte)?;
+        from.read_exact(&mut byte).map_err(|e| match e.kind() {
+            // What a read that waited too long says means nothing to anybody.
+            io::ErrorKind::WouldBlock => {
+                let why = "the other side says no hello in time";
+                io::Error::new(io::ErrorKind::TimedOut, why)
+            }
+            _ => e,
+        })?;
         if byte[0] == b'\n' {
             return Ok(line);
         }
