@@ -211,6 +211,8 @@ pub enum ReportKind {
     Nodes,
     /// Every destination: sent, answered, timed out, latency
     Timeouts,
+    /// What is missing and why: nodes out of reach, silent or protected, and since when
+    Missing,
     /// Nodes and links as a topology file
     Topology,
     /// Each loop's last sweep: requests, failures, how long it took
@@ -323,8 +325,9 @@ pub struct Common {
     #[arg(long, global = true)]
     pub no_subscribe: bool,
 
-    /// M_Key for SMPs, as a number: nodes that protect themselves with it answer. Never shown or
-    /// recorded, but every user of this host can see a command line: see --m-key-file
+    /// M_Key for SMPs, as a number: nodes that protect themselves with it answer. It is in clear
+    /// in each SMP, to every node, as the subnet manager's is (asking without it first would
+    /// count a violation at each protected node). Never shown or recorded, but every user of this host can see a command line: see --m-key-file
     #[arg(long, global = true, value_name = "KEY", value_parser = KeyText::take)]
     pub m_key: Option<KeyText>,
 

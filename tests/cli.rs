@@ -446,3 +446,23 @@ fn an_m_key_that_is_none_is_refused_and_never_repeated() {
     assert!(output.status.success(), "{}", stderr(&output));
     assert!(!stdout(&output).contains("5ec2e7"));
 }
+
+#[test]
+fn field_report_19_a_report_says_what_is_missing() {
+    let output = run(&fast(&["report", "missing", "--once", "--json"]));
+    assert!(output.status.success(), "{}", stderr(&output));
+    let value: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert!(value["missing"].is_array());
+    // The demo's script kills hosts: at the end of its recording some are out of reach.
+    let demo = "assets/recordings/incident.pcapng.zst";
+    let output = run(&["report", "missing", "--from", demo, "--json"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let value: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    for row in value["missing"].as_array().unwrap() {
+        assert!(
+            row["why"].is_string() && row["since_s"].is_number(),
+            "{row}"
+        );
+        assert!(row["behind"]["port"].is_number(), "{row}");
+    }
+}

@@ -149,6 +149,7 @@ pub fn report(common: &Common, args: &ReportArgs) -> Result<(), Failure> {
         ReportKind::Ports => report::ports(&model, now, format),
         ReportKind::Nodes => report::nodes(&model, now, format),
         ReportKind::Timeouts => report::timeouts(&model, now, format),
+        ReportKind::Missing => report::missing(&model, now, format),
         ReportKind::Topology => report::topology(&model, now),
         ReportKind::Alerts => report::alerts(&model, now, format),
         ReportKind::Events => report::events(&model, now, format),
@@ -198,7 +199,9 @@ fn collect(
         // One look at the topology: nothing else is asked, but for a path's load.
         config.counters = counter_sweeps(args) > 0;
         config.states = false;
-        config.sa = subject.as_ref().is_some_and(Subject::asks_sa);
+        // The SA may know the names of those who do not answer.
+        config.sa =
+            args.kind == ReportKind::Missing || subject.as_ref().is_some_and(Subject::asks_sa);
         config.subscribe = false;
     }
     let port = fabric::open(common)?;

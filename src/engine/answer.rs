@@ -146,6 +146,9 @@ impl Core {
         let Ok(info) = ClassPortInfo::from_bytes(mad.data()) else {
             return false;
         };
+        if !self.is_our_partition(id, info.redirect_pkey()) {
+            return false;
+        }
         // LID 0 means a GID to resolve (spec 13.4.8.1).
         if info.redirect_lid() == 0 && info.redirect_qp() != 0 {
             self.resolve(id, &info);
@@ -164,6 +167,24 @@ impl Core {
         job.attempt = 1;
         self.share(job.lane()).push(job);
         true
+    }
+
+    /// Whoever is redirected must use the P_Key that the redirection names. Our GMPs carry that
+    /// of the default partition; another one's would count as a violation there. 0 is no key.
+    fn is_our_partition(&mut self, id: NodeId, pkey: u16) -> bool {
+        let ours = matches!(pkey & 0x7FFF, 0 | 0x7FFF);
+        let told = &mut self.nodes.entry(id).or_default().foreign_pkey;
+        if !ours && !std::mem::replace(told, true) {
+            self.note(
+                Severity::Warning,
+                Some(id),
+                format!(
+                    "its performance management redirects to partition {pkey:#06x}, and this \
+                     port asks in the default one: its counters cannot be read"
+                ),
+            );
+        }
+        ours
     }
 
     /// A performance agent redirects to a GID: the SA is asked for the way there, once.

@@ -127,6 +127,8 @@ pub struct Core {
     pub(super) probes: BTreeSet<(Stamp, NodeId, Lane)>,
     /// Nodes to read again after a notice.
     pub(super) rereads: BTreeSet<(Stamp, NodeId)>,
+    /// Ports whose PortInfoExtended is to be read once discovery is over.
+    pub(super) fec_later: BTreeSet<PortKey>,
     /// Ports seen in a passing state, to be looked at again, and how often they were.
     pub(super) rechecks: BTreeMap<(Stamp, PortKey), u8>,
     /// What was asked again since it was in doubt: since when, and how often.
@@ -182,6 +184,7 @@ impl Core {
             rereads: BTreeSet::new(),
             doubted: BTreeMap::new(),
             rechecks: BTreeMap::new(),
+            fec_later: BTreeSet::new(),
             sa: Sa::default(),
             records: Records::default(),
             routes: Routes::default(),
@@ -321,7 +324,7 @@ impl Core {
             }
         }
         if self.is_live() {
-            sooner(self.loops.deadline());
+            sooner(self.loops.deadline(self.quiet()));
             sooner(self.probes.first().map(|(at, ..)| *at));
             sooner(self.rereads.first().map(|(at, _)| *at));
             sooner(self.rechecks.first_key_value().map(|((at, _), _)| *at));

@@ -4,6 +4,14 @@
 //! has it send a trap (spec 14.2.4). So after the first silence of a node that PortInfo or a
 //! trap says is protected, it gets no SMP any more, and what the SA tells stands in. Its
 //! performance agent has no such key and is asked as ever.
+//!
+//! Where the operator gives a key, every SMP carries it. To send it only to those who need it
+//! would be no gentler: who needs it is not known before the first question, a node of level 2
+//! hides the very PortInfo that tells, and each first question without the key would count a
+//! violation, start the lease and raise a trap at every protected node. Nodes that have no key do
+//! not look at it. It is in clear in each SMP, as it is in those of the subnet manager: whoever
+//! controls a node's management agent can read the key of those who ask it. So a key that only
+//! some nodes have is better not given.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt;

@@ -136,6 +136,8 @@ pub(super) struct NodeState {
     pub(super) redirect: Option<Redirect>,
     /// A redirection to a GID: to where, the queue pair and its key, until the SA resolves it.
     pub(super) redirect_gid: Option<(Gid, u32, u32)>,
+    /// It redirects to another partition, which was said.
+    pub(super) foreign_pkey: bool,
     pub(super) reread: Reread,
     /// Counter sweep in which it was last counted as skipped.
     pub(super) skipped_in: [u32; 2],

@@ -41,6 +41,12 @@ impl Rtt {
         self.measured.then_some(self.smooth)
     }
 
+    /// Eight mean latencies and four variations: hardly any reply takes as long. `None` before
+    /// anything was measured.
+    pub(super) fn eightfold(&self) -> Option<Duration> {
+        self.measured.then(|| self.smooth * 8 + self.variation * 4)
+    }
+
     /// Replies usually come within this; `None` before anything was measured. Twice the mean
     /// at least: variation says nothing where all replies took the same time so far.
     pub(super) fn usual(&self) -> Option<Duration> {
@@ -76,6 +82,8 @@ mod tests {
         // 180 ms: RTTVAR 3/4 * 50 + 1/4 * 80 = 57.5, SRTT 7/8 * 100 + 1/8 * 180 = 110.
         rtt.sample(ms(180));
         assert_eq!(rtt.usual(), Some(ms(340)));
+        // 8 * 110 + 4 * 57.5.
+        assert_eq!(rtt.eightfold(), Some(ms(1_110)));
     }
 
     #[test]

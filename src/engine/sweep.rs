@@ -3,6 +3,10 @@
 //! Counters, port states and full discovery have intervals of their own; rediscovery runs when
 //! something changed. A sweep that cannot keep its interval stretches it. One that only waits
 //! for nodes which do not answer is not held up by them: it ends, and they count as failed.
+//!
+//! With a share of nodes dead and of MADs lost, a discovery takes no more than twice the sum of
+//! latencies divided by the window, or, where the window is so large that this is less than the
+//! attempts at a dead node take (150 ms and a silence), that much on top (`tests/bound.rs`).
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -20,9 +24,11 @@ const STRAGGLER: Duration = Duration::from_millis(200);
 const LONG: Duration = Duration::from_millis(900);
 /// How often a sweep that is late is looked at.
 const RECHECK: Duration = Duration::from_millis(10);
-/// A discovery that hears nothing for this long, and waits only for neighbours that never
-/// answered, is over.
-const QUIET: Duration = Duration::from_millis(250);
+/// A discovery that hears nothing for a while, and waits only for neighbours that never answered
+/// to any of their attempts, is over. The while follows the measured latency; it is at least the
+/// first of these, and the second before anything was measured.
+const QUIET_LEAST: Duration = Duration::from_millis(20);
+const QUIET_UNKNOWN: Duration = Duration::from_millis(250);
 /// A first discovery that found nothing is repeated after this.
 const NOTHING_FOUND: Duration = Duration::from_secs(5);
 
@@ -34,6 +40,8 @@ pub(super) struct Run {
     open: u32,
     /// When something of it was answered or asked last.
     heard: Stamp,
+    /// It was quiet and not over: when to look again.
+    check: Stamp,
     answered: u32,
     failed: u32,
     skipped: u32,
@@ -156,18 +164,18 @@ impl Loops {
             .is_some_and(|run| run.planned() > 0)
     }
 
-    pub(super) fn deadline(&self) -> Option<Stamp> {
+    pub(super) fn deadline(&self, quiet: Duration) -> Option<Stamp> {
         self.loops
             .iter()
             .filter_map(|l| l.next.map(|next| l.check.map_or(next, |c| c.max(next))))
-            .chain(self.quiet_at())
+            .chain(self.quiet_at(quiet))
             .min()
     }
 
     /// When a discovery that hears nothing any more is looked at.
-    fn quiet_at(&self) -> Option<Stamp> {
+    fn quiet_at(&self, quiet: Duration) -> Option<Stamp> {
         let run = self.get(SweepKind::Discovery).run.as_ref()?;
-        (run.open > 0).then(|| run.heard + QUIET)
+        (run.open > 0).then(|| (run.heard + quiet).max(run.check))
     }
 
     /// Sweeps end without a word: the device is gone or the session ends.
@@ -548,12 +556,21 @@ impl Core {
         true
     }
 
+    /// How long a discovery must hear nothing to be quiet: eight mean latencies and their
+    /// variation, so that whoever answers at all has answered by then.
+    pub(super) fn quiet(&self) -> Duration {
+        self.share_ref(Lane::Smp)
+            .rtt
+            .eightfold()
+            .map_or(QUIET_UNKNOWN, |most| most.clamp(QUIET_LEAST, QUIET_UNKNOWN))
+    }
+
     /// A discovery waits for nodes that are known, since they would be taken for missing. Where
     /// nobody ever answered, all attempts were made and all else is quiet, it is over, and a
     /// rediscovery waits for the rest.
     pub(super) fn end_quiet_discovery(&mut self) {
         let now = self.now;
-        if self.loops.quiet_at().is_none_or(|at| at > now) {
+        if self.loops.quiet_at(self.quiet()).is_none_or(|at| at > now) {
             return;
         }
         let Some(run) = &self.loops.get(SweepKind::Discovery).run else {
@@ -577,7 +594,7 @@ impl Core {
         if silent < open {
             if let Some(run) = self.loops.of(Some(id)) {
                 // What is known of it may be another in a moment.
-                run.heard = Stamp((now + RECHECK).0.saturating_sub(nanos(QUIET)));
+                run.check = now + RECHECK;
             }
             return;
         }
@@ -650,6 +667,7 @@ impl Core {
                 states.next = Some(now + interval);
             }
             self.start_counting();
+            self.ask_fec();
             self.discovery_over();
         }
     }
@@ -662,10 +680,6 @@ impl Core {
             it.next = Some(now);
         }
     }
-}
-
-fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// The lane on which a loop asks.

@@ -249,8 +249,32 @@ impl Core {
             self.enqueue(Job::new(Ask::Fdr10(key.port), who).run(run));
         }
         if fec {
-            self.enqueue(Job::new(Ask::Fec(key.port), who).run(run));
+            if run.is_some_and(|run| run.kind == SweepKind::Discovery) {
+                // Nothing that discovery looks for hangs on it, and it is a question for each
+                // port of the fabric: it waits until the fabric is known.
+                self.fec_later.insert(key);
+            } else {
+                self.enqueue(Job::new(Ask::Fec(key.port), who).run(run));
+            }
         }
+    }
+
+    /// Discovery is over: ports that may tell their FEC are asked for it, behind all else.
+    pub(super) fn ask_fec(&mut self) {
+        let ports = std::mem::take(&mut self.fec_later);
+        if ports.is_empty() {
+            return;
+        }
+        let run = self.open_rediscovery();
+        for key in ports {
+            let silent = self.nodes.get(&key.node).is_some_and(|n| n.no_link_details);
+            let up = self.topology.port(key).is_some_and(|p| p.is_up());
+            if up && !silent && self.is_present(key.node) {
+                let job = Job::new(Ask::Fec(key.port), Who::Node(key.node));
+                self.enqueue(job.run(Some(run)));
+            }
+        }
+        self.count(Some(run), Done::Dropped);
     }
 
     /// What changes mean for what is kept here.

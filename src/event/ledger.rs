@@ -136,6 +136,12 @@ pub struct TotalsLedger {
     pub timed_out: u64,
     /// Requests in a row that failed for good: to the SMA, to other agents.
     pub failing: [u32; 2],
+    /// Since when that is so.
+    #[serde(default)]
+    pub silent: Option<Stamp>,
+    /// Since when it cannot be reached, or is not asked.
+    #[serde(default)]
+    pub away: Option<Stamp>,
     /// The last failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<FailureLedger>,

@@ -292,7 +292,13 @@ impl Topology {
         let span = 1u32 << info.lmc();
         let offset = u32::from(request.lid).checked_sub(u32::from(info.lid()));
         let fits = offset.is_some_and(|offset| offset < span);
-        (!down && info.lid() != 0 && !fits).then_some(key)
+        // A LID of an adapter is that of one port, by which the question came in. 0 is no port.
+        let adapter = self
+            .node(key.node)
+            .is_some_and(|n| n.kind != NodeKind::Switch);
+        let entered = info.local_port();
+        let by_another = adapter && entered != 0 && entered != key.port;
+        (by_another || !down && info.lid() != 0 && !fits).then_some(key)
     }
 
     fn saw(&mut self, id: NodeId, changes: &mut Changes) {

@@ -24,6 +24,7 @@ mod fold;
 mod history;
 mod latency;
 pub mod log;
+mod missing;
 mod names;
 mod notices;
 mod num;

@@ -81,6 +81,10 @@ pub(super) struct Destination {
     pub failure: Option<Failure>,
     /// Requests in a row that failed for good: to its SMA, to its other agents.
     pub failing: [u32; 2],
+    /// Since when one of them is not 0.
+    pub silent: Option<Stamp>,
+    /// Since when the node cannot be reached, or is not asked since an M_Key protects it.
+    pub away: Option<Stamp>,
     pub back_off: Option<(u32, Stamp)>,
 }
 
@@ -105,6 +109,9 @@ impl Destination {
         if let Some(failing) = self.failing.get_mut(Self::side(class)) {
             *failing = 0;
         }
+        if !self.does_not_answer() {
+            self.silent = None;
+        }
         if let Some(took) = took {
             self.latency.get_or_insert_default().record(took);
         }
@@ -116,6 +123,7 @@ impl Destination {
         }
         if last && let Some(failing) = self.failing.get_mut(Self::side(failure.class)) {
             *failing = failing.saturating_add(1);
+            self.silent.get_or_insert(failure.at);
         }
         self.failure = Some(failure);
     }

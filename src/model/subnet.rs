@@ -289,11 +289,18 @@ impl Model {
                     }
                 }
                 Change::NodeReturned(id) => {
+                    let guarded = self.topology.node(id).is_some_and(|n| n.guarded);
+                    if let Some(data) = self.data_mut(id).filter(|_| !guarded) {
+                        data.dest.away = None;
+                    }
                     self.judge_presence(at, id, true);
                     let text = format!("{} is back", self.name(id));
                     self.about(at, Kind::Node, Severity::Info, id.port(0), text);
                 }
                 Change::NodeMissing(id) => {
+                    if let Some(data) = self.data_mut(id) {
+                        data.dest.away.get_or_insert(at);
+                    }
                     self.judge_presence(at, id, false);
                     let text = format!("{} cannot be reached any more", self.name(id));
                     self.about(at, Kind::Node, Severity::Warning, id.port(0), text);
@@ -326,8 +333,15 @@ impl Model {
                 Change::Guarded(id, guarded) => {
                     // That it does not answer is as it should be.
                     let slot = self.slot_of(id);
-                    if let (true, Some(data)) = (guarded, self.nodes.get_mut(slot as usize)) {
-                        data.dest.failing = [0; 2];
+                    let present = self.topology.node(id).is_some_and(|n| n.present);
+                    if let Some(data) = self.nodes.get_mut(slot as usize) {
+                        if guarded {
+                            data.dest.failing = [0; 2];
+                            data.dest.silent = None;
+                            data.dest.away.get_or_insert(at);
+                        } else if present {
+                            data.dest.away = None;
+                        }
                     }
                     let text = match guarded {
                         true => format!(
@@ -515,6 +529,7 @@ impl Model {
                 size.missing += 1;
                 continue;
             }
+            size.protected += usize::from(node.guarded);
             match self.topology.shown_kind(node) {
                 NodeKind::Aggregation => size.aggregators += 1,
                 NodeKind::Switch => size.switches += 1,

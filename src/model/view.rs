@@ -118,6 +118,8 @@ pub struct SubnetSize {
     pub connected: usize,
     /// Nodes that were seen and cannot be reached now.
     pub missing: usize,
+    /// Nodes present that an M_Key protects, so that they are not asked.
+    pub protected: usize,
 }
 
 /// A sweep under way, or the last one.
@@ -347,6 +349,56 @@ pub struct DestinationRow<'m> {
     pub failure: Option<FailureView<'m>>,
     /// Back-off: failed requests in a row, and how long until it is asked again.
     pub back_off: Option<(u32, Duration)>,
+    /// It is a node that is missing, or a port behind which somebody is: why, and how long.
+    pub missing: Option<(Absence, Option<Duration>)>,
+}
+
+/// Why somebody who is known of is missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Absence {
+    /// A node that was seen cannot be reached now.
+    Unreachable,
+    /// A node does not answer.
+    Silent,
+    /// A node is protected by an M_Key and not asked by SMP.
+    Protected,
+    /// Whoever is behind a port does not answer.
+    SilentBehind,
+    /// Nobody was asked yet who is behind a port.
+    NotAsked,
+}
+
+impl std::fmt::Display for Absence {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(match self {
+            Absence::Unreachable => "cannot be reached",
+            Absence::Silent => "does not answer",
+            Absence::Protected => "protected by an M_Key, not asked",
+            Absence::SilentBehind => "somebody does not answer",
+            Absence::NotAsked => "not asked yet",
+        })
+    }
+}
+
+/// Somebody who is known of and missing.
+#[derive(Clone, Debug)]
+pub struct MissingRow<'m> {
+    /// Its identity, as it told, or as the SA tells.
+    pub node: Option<NodeId>,
+    /// Its name, of the same source; `None` if nobody told one.
+    pub who: Option<std::borrow::Cow<'m, str>>,
+    /// The port behind which it is, or was when it was last seen.
+    pub behind: Option<PortKey>,
+    /// That port in words.
+    pub behind_name: Option<String>,
+    /// Why it is missing.
+    pub why: Absence,
+    /// The last failure of a request to it.
+    pub failure: Option<FailureView<'m>>,
+    /// How long it has been missing.
+    pub since: Option<Duration>,
+    /// What the SA says of it: name, GUID, LID, protection.
+    pub sa_says: Option<String>,
 }
 
 /// A failure in words.

@@ -1,19 +1,18 @@
 //! Views of the model: rows for panes and reports, computed on demand.
 
-use std::borrow::Cow;
 use std::time::Duration;
 
 use super::counters::{Counter, Mark};
 use super::perf::tick_seconds;
 use super::state::{Destination, NodeData, PortData, Slot, Sweep};
 use super::view::{
-    DestinationRow, FailureView, Flags, HeaderView, InFlightRow, PeerView, PortRow, SmView,
-    SweepView, TrafficRow,
+    Absence, DestinationRow, Flags, HeaderView, InFlightRow, PeerView, PortRow, SmView, SweepView,
+    TrafficRow,
 };
 use super::{Baseline, Model, Num};
 use crate::event::SweepKind;
 use crate::fabric::{Node, Port, PortKey};
-use crate::mad::{MgmtClass, PhysState, PortState, names};
+use crate::mad::{PhysState, PortState};
 use crate::port::{Source, Stamp};
 
 const SWEEPS: [SweepKind; 4] = [
@@ -445,28 +444,30 @@ impl Model {
                 Slot::Unexplored(via) => *beyond.entry(via).or_default() += 1,
             }
         }
-        let row = |node, name, dest, in_flight| destination_row(node, name, dest, in_flight, now);
+        let row = |node, name, dest, in_flight, why| {
+            destination_row(node, name, dest, in_flight, why, now)
+        };
         let mut rows = Vec::new();
         for (name, dest, out) in [("SA", &self.sa, sa_out), ("SM", &self.sm, sm_out)] {
             if dest.sent > 0 {
-                rows.push(row(None, name, dest, out));
+                rows.push(row(None, name, dest, out, None));
             }
         }
         let mut order: Vec<_> = self
             .nodes
             .iter()
             .zip(out)
-            .filter(|(n, _)| n.dest.sent > 0 || n.dest.failure.is_some())
+            .filter(|(n, _)| n.dest.sent > 0 || n.dest.failure.is_some() || n.dest.away.is_some())
             .collect();
         order.sort_unstable_by_key(|(n, _)| n.id);
-        rows.extend(
-            order
-                .into_iter()
-                .map(|(n, out)| row(Some(n.id), n.name.as_str(), &n.dest, out)),
-        );
+        rows.extend(order.into_iter().map(|(n, out)| {
+            let why = self.absence_of(n.id);
+            row(Some(n.id), n.name.as_str(), &n.dest, out, why)
+        }));
         rows.extend(self.unexplored.iter().map(|(via, (name, dest))| {
             let out = beyond.get(via).copied().unwrap_or(0);
-            row(None, name.as_str(), dest, out)
+            let why = dest.does_not_answer().then_some(Absence::SilentBehind);
+            row(None, name.as_str(), dest, out, why)
         }));
         rows
     }
@@ -490,6 +491,7 @@ fn destination_row<'m>(
     name: &'m str,
     dest: &'m Destination,
     in_flight: u32,
+    why: Option<Absence>,
     now: Stamp,
 ) -> DestinationRow<'m> {
     let latency = dest.latency.as_deref();
@@ -509,18 +511,11 @@ fn destination_row<'m>(
         p50: latency.and_then(|l| l.percentile(50)),
         p99: latency.and_then(|l| l.percentile(99)),
         max: latency.and_then(|l| l.max()),
-        failure: dest.failure.as_ref().map(|f| FailureView {
-            kind: f.kind,
-            detail: match &f.detail {
-                Cow::Borrowed(words) => words,
-                Cow::Owned(words) => words,
-            },
-            attribute: names::attribute(MgmtClass::new(f.class), f.attribute),
-            age: now.since(f.at),
-        }),
+        failure: dest.failure.as_ref().map(|f| f.view(now)),
         back_off: dest
             .back_off
             .map(|(failures, until)| (failures, until.since(now))),
+        missing: why.map(|why| (why, dest.since().map(|at| now.since(at)))),
     }
 }
 

@@ -250,7 +250,7 @@ pub(super) fn head(model: &Model, now: Stamp) -> String {
     let s = h.size;
     let size = serde_json::json!({
         "switches": s.switches, "cas": s.cas, "routers": s.routers, "links": s.links,
-        "ports": s.ports, "connected": s.connected, "missing": s.missing,
+        "ports": s.ports, "connected": s.connected, "missing": s.missing, "protected": s.protected,
     });
     entry("size", text(&size));
     entry("events_lost", text(&h.dropped));
@@ -387,6 +387,9 @@ fn destination_text(row: &DestinationRow<'_>) -> String {
         "last_failure": row.failure.as_ref().map(|f| serde_json::json!({
             "kind": f.kind.to_string(), "detail": f.detail, "attribute": f.attribute,
             "age_s": secs(f.age),
+        })),
+        "missing": row.missing.map(|(why, since)| serde_json::json!({
+            "why": why.to_string(), "since_s": since.map(secs),
         })),
     }))
 }

@@ -30,6 +30,7 @@
 
 mod alerts;
 mod json;
+mod missing;
 mod routing;
 mod sa;
 mod sweeps;
@@ -38,6 +39,7 @@ mod text;
 mod topology;
 
 pub use alerts::{alerts, any_grave};
+pub use missing::missing;
 pub use routing::{path, routes, uses};
 pub use sa::{sa, sms};
 pub use sweeps::sweeps;

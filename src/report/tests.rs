@@ -13,6 +13,61 @@ use crate::mad::{
 use crate::model::tests::{HOST, LOCAL, SWITCH, Session, down, edr, key};
 use crate::port::Stamp;
 
+/// Field report 19: what of a partial fabric is missing, behind which port, why, since when.
+#[test]
+fn field_report_19_what_is_missing_is_listed_with_its_reason() {
+    let mut s = Session::fabric();
+    let now = s.now;
+    assert!(missing(&s.model, now, Format::Text).contains("nothing is missing"));
+    // Each attempt waits for a second: given up at 13 s.
+    s.at(10.0);
+    let ask = Mad::smp_lid(Method::Get, PortInfo::ID, 1, 0);
+    for attempt in 1..=3 {
+        s.silence(
+            Target::port(key(HOST, 1), 1),
+            ask.clone(),
+            attempt,
+            attempt == 3,
+        );
+    }
+    // The switch's third port comes up, and nobody behind it answers: given up at 61 s.
+    s.at(60.0).port_info(key(SWITCH, 3), &edr(0));
+    let text = missing(&s.model, s.now, Format::Text);
+    assert!(
+        text.lines().any(|l| l.contains("leaf[3]  not asked yet")),
+        "{text}"
+    );
+    let who = Mad::smp_dr(Method::Get, NodeInfo::ID, 0, &[1, 3], 0).unwrap();
+    s.silence(Target::beyond(key(SWITCH, 3), 1), who, 1, true);
+    s.at(73.0).tick();
+    let text = missing(&s.model, s.now, Format::Text);
+    let rows: Vec<&str> = text
+        .lines()
+        .filter(|l| !l.starts_with('#'))
+        .skip(1)
+        .collect();
+    let want = [
+        "node7 mlx5_0  0x0000000000000011  leaf[2]  does not answer: no answer to PortInfo              60.0",
+        "unknown       —                   leaf[3]  somebody does not answer: no answer to NodeInfo     12.0",
+    ];
+    assert_eq!(rows, want, "{text}");
+    let value: serde_json::Value =
+        serde_json::from_str(&missing(&s.model, s.now, Format::Json)).unwrap();
+    let rows = value["missing"].as_array().unwrap();
+    assert_eq!(rows.len(), 2);
+    assert_eq!(rows[0]["name"], "node7 mlx5_0");
+    assert_eq!(rows[0]["behind"]["port"], 2);
+    assert_eq!(rows[0]["failure"]["attribute"], "PortInfo");
+    assert_eq!(rows[1]["name"], serde_json::Value::Null);
+    assert_eq!(rows[1]["since_s"], 12.0);
+    // Replayed, the same bytes.
+    assert_eq!(missing(&s.replayed(), s.now, Format::Text), text);
+    // It answers, and the port goes down: nothing is missing.
+    s.port_info(key(HOST, 1), &edr(3));
+    s.port_info(key(SWITCH, 3), &down());
+    assert!(missing(&s.model, s.now, Format::Text).contains("nothing is missing"));
+}
+
 #[test]
 fn wall_time_is_told_in_utc() {
     // date -u -d @1795990606, @951782400 and @-1.

@@ -71,9 +71,13 @@ pub(super) fn head(model: &Model, now: Stamp, out: &mut String) {
         out.push_str("# SIMULATED: no real fabric was read\n");
     }
     let s = h.size;
+    let protected = match s.protected {
+        0 => String::new(),
+        n => format!(", {n} protected by an M_Key"),
+    };
     let _ = writeln!(
         out,
-        "# {}, {}, {}, {}, {} of {} ports connected, {} missing",
+        "# {}, {}, {}, {}, {} of {} ports connected, {} missing{protected}",
         so_many(s.switches, "switch", "switches"),
         so_many(s.cas, "adapter", "adapters"),
         so_many(s.routers, "router", "routers"),

@@ -133,6 +133,7 @@ impl Fixture {
             ports: f.ports.len(),
             connected: f.ports.len(),
             missing: 0,
+            protected: 0,
         };
         f
     }
@@ -210,6 +211,7 @@ impl Fixture {
                     max: Some(Duration::from_micros(900 + 9 * n)),
                     failure: None,
                     back_off: None,
+                    missing: None,
                 });
             }
         }
@@ -332,6 +334,7 @@ impl Fixture {
                 age: secs(90),
             }),
             back_off: None,
+            missing: None,
         });
         for (i, age) in [940, 310, 8].into_iter().enumerate() {
             f.in_flight.push(InFlightRow {

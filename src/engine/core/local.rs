@@ -120,6 +120,7 @@ impl Core {
         self.delayed.clear();
         self.probes.clear();
         self.rereads.clear();
+        self.fec_later.clear();
         self.rechecks.clear();
         self.probing.clear();
         self.beyond.clear();

@@ -4,6 +4,11 @@
 //! are in flight, so it cannot take less than the sum of latencies divided by W. The latency of
 //! an SMP is worked out here from its hops, 50 µs each there and back, and the 20 µs that the
 //! simulated management processors take. Losses and dead nodes add nothing to the bound.
+//!
+//! With dead nodes a discovery cannot end before the last of them was asked as often as the
+//! settings say: 150 ms for three attempts, and a silence of eight latencies, 20 ms at least.
+//! Windows up to 8, which is the default, hide that in twice the bound; with larger ones it comes
+//! on top, since dead nodes are not asked any faster for it.
 
 use std::collections::BTreeSet;
 
@@ -139,4 +144,51 @@ fn with_one_percent_lost_and_two_percent_dead_discovery_is_within_twice_the_boun
         assert_eq!(it.nodes, it.expected);
         assert!(it.ratio() <= 2.0, "window {window}: {}", it.ratio());
     }
+}
+
+/// A dead neighbour is asked three times, after 50 and 100 ms more, and 20 ms of silence end the
+/// discovery: with larger windows than usual, all else is done before that.
+#[test]
+fn with_large_windows_the_attempts_at_the_last_dead_node_come_on_top() {
+    let attempts = Duration::from_millis(50 + 100 + 20);
+    for window in [32, 64] {
+        let it = discover(window, 0.01, true);
+        assert_eq!(it.nodes, it.expected);
+        assert!(
+            it.took <= it.bound * 2 + attempts,
+            "window {window}: {:?}",
+            it.took
+        );
+    }
+}
+
+#[test]
+fn the_fec_is_asked_once_a_port_when_discovery_is_over() {
+    let fabric = fat_tree(4, 2, 2, 1);
+    let linked = |n: &crate::sim::NodeSpec| n.ports.iter().filter(|p| p.peer.is_some()).count();
+    let ends: usize = fabric.nodes.iter().map(linked).sum();
+    let options = SimOptions {
+        load: 0.0,
+        faults: Faults::Script(Script::new()),
+        ..SimOptions::default()
+    };
+    let port = SimPort::new(fabric, options).unwrap();
+    let mut engine = Virtual::new(Box::new(port), Config::default());
+    let (mut over, mut asked) = (false, BTreeSet::new());
+    let mut count = 0;
+    engine.run_until(Stamp::from_secs(20), &mut |batch| {
+        for event in &batch.events {
+            match &event.what {
+                What::SweepEnded(s) if s.kind == SweepKind::Discovery => over = true,
+                // The attribute PortInfoExtended.
+                What::Sent(s) if s.mad.class().is_smp() && s.mad.attr_id() == 0x33 => {
+                    assert!(over, "asked while discovery was under way");
+                    asked.insert((s.target.node, s.target.port));
+                    count += 1;
+                }
+                _ => {}
+            }
+        }
+    });
+    assert_eq!((asked.len(), count), (ends, ends));
 }

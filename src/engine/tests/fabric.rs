@@ -268,6 +268,17 @@ impl Fabric {
             (MgmtClass::SubnAdm, InformInfo::ID) => Some(Mad::response_to(&view, Status::OK)),
             (MgmtClass::SubnAdm, PathRecord::ID) => {
                 let mut record = PathRecord::from_bytes(view.data()).ok()?;
+                // By GID, if the component mask says so (spec 15.2.5.16: bit 2 is the DGID).
+                if view.component_mask() & 1 << 2 != 0 {
+                    let guid = record.dgid().guid();
+                    let lid = |n: &Node| n.ports.iter().map(|p| p.lid).find(|lid| *lid != 0);
+                    let of = self.nodes.iter().find(|n| n.guid + 1 == guid);
+                    let Some(lid) = of.and_then(lid) else {
+                        let none = Status::sa(SaStatus::NoRecords);
+                        return Some(Mad::response_to(&view, none));
+                    };
+                    record.set_dlid(lid);
+                }
                 let (to, _) = self.by_lid(record.dlid())?;
                 record.set_sl(self.nodes[to].sl);
                 Some(Mad::reply(&view, &record))

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::fabric::{Fate, star, tree};
 use super::*;
 use crate::fabric::NodeId;
-use crate::mad::{Attribute, ClassPortInfo, Mad, MgmtClass, NodeInfo, PortCounters};
+use crate::mad::{Attribute, ClassPortInfo, Mad, MgmtClass, NodeInfo, PathRecord, PortCounters};
 use crate::port::{Address, Outgoing};
 
 fn is_perf(out: &Outgoing, lid: u16) -> bool {
@@ -310,6 +310,100 @@ fn a_redirection_is_followed_once() {
     let (_, out) = fabric.sent.iter().find(|(_, o)| o.addr.lid == 77).unwrap();
     assert_eq!((out.addr.qpn, out.addr.qkey), (5, 0x8001_5678));
     assert_eq!(out.mad.attr_id(), ClassPortInfo::ID);
+}
+
+/// The performance agent of the host at LID 3 redirects like this.
+fn redirected(info: &ClassPortInfo, secs: u64) -> Bench {
+    let fabric = star(3);
+    fabric.get().nodes[3].sl = 2;
+    let mut bench = Bench::new(fabric);
+    let mut answered = std::collections::BTreeSet::new();
+    for ms in 1..secs * 1_000 {
+        // What is asked of it is answered like that at once.
+        let asked: Vec<Outgoing> = {
+            let mut fabric = bench.fabric.get();
+            if fabric.script.is_none() {
+                fabric.script = Some(Box::new(|_, out| match is_perf(out, 3) {
+                    true if out.addr.qpn == 1 => Fate::Silence,
+                    _ => Fate::Answer,
+                }));
+            }
+            let sent = fabric.sent.iter().map(|(_, o)| o);
+            let to_it = sent.filter(|o| is_perf(o, 3) && o.addr.qpn == 1);
+            to_it.cloned().collect()
+        };
+        for out in asked {
+            if answered.insert(out.mad.tid_low()) {
+                let mut mad = Mad::reply(&out.mad.view(), info);
+                mad.set_status(crate::mad::Status::REDIRECT);
+                let at = Stamp::from_millis(ms);
+                bench.fabric.get().inject(at, out.addr, mad);
+            }
+        }
+        bench.run_ms(ms);
+    }
+    bench
+}
+
+fn to_gid(guid: u64) -> ClassPortInfo {
+    let mut info = ClassPortInfo::new();
+    info.set_redirect_gid(crate::mad::Gid::new(0xfe80_0000_0000_0000, guid))
+        .set_redirect_qp(5)
+        .set_redirect_pkey(0xFFFF)
+        .set_redirect_qkey(0x8001_5678);
+    info
+}
+
+#[test]
+fn a_redirection_to_a_gid_goes_where_the_sa_says_that_it_is() {
+    // Port GUID of the host with LID 4, at service level 2.
+    let bench = redirected(&to_gid(0x1003 + 1), 12);
+    let fabric = bench.fabric.get();
+    let asked: Vec<_> = fabric
+        .sent
+        .iter()
+        .filter(|(_, o)| o.mad.class() == MgmtClass::SubnAdm && o.mad.attr_id() == PathRecord::ID)
+        .filter(|(_, o)| o.mad.view().component_mask() & 1 << 2 != 0)
+        .collect();
+    // One question, though each sweep is redirected until it is answered.
+    assert_eq!(asked.len(), 1);
+    let there: Vec<_> = fabric
+        .sent
+        .iter()
+        .filter(|(_, o)| o.addr.qpn == 5)
+        .collect();
+    assert!(
+        there
+            .iter()
+            .any(|(_, o)| o.mad.attr_id() == PortCounters::ID)
+    );
+    for (_, out) in there {
+        assert_eq!(
+            (out.addr.lid, out.addr.qkey, out.addr.sl),
+            (fabric.nodes[3].ports[1].lid, 0x8001_5678, 2)
+        );
+    }
+}
+
+#[test]
+fn a_redirection_to_a_gid_without_a_path_is_said_once() {
+    let bench = redirected(&to_gid(0xdead), 12);
+    let told = bench.notes();
+    let told = told.iter().filter(|n| n.contains("the SA tells no path"));
+    assert_eq!(told.count(), 1);
+    assert!(bench.fabric.get().sent.iter().all(|(_, o)| o.addr.qpn != 5));
+}
+
+#[test]
+fn a_redirection_to_another_partition_is_not_followed_and_said_once() {
+    let mut info = to_gid(0x1003 + 1);
+    info.set_redirect_pkey(0x8001);
+    let bench = redirected(&info, 12);
+    let told = bench.notes();
+    let told: Vec<_> = told.iter().filter(|n| n.contains("partition")).collect();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].contains("0x8001"));
+    assert!(bench.fabric.get().sent.iter().all(|(_, o)| o.addr.qpn != 5));
 }
 
 #[test]

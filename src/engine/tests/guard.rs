@@ -298,3 +298,78 @@ fn whoever_is_silent_is_named_by_the_sa() {
     assert_eq!(asked.count(), 3);
     let _ = (PortInfo::ID, NodeSpec::num_ports, &session.control);
 }
+
+/// Field report 19: a partial fabric is shown as partial, with the reason for each part.
+#[test]
+fn field_report_19_every_gap_has_a_reason_and_a_beginning() {
+    use crate::fabric::NodeId;
+    use crate::model::view::{Absence, FailureKind};
+    let script = Script::new()
+        .at(Stamp::ZERO, Action::Kill(NodeId::new(0xa03)))
+        .at(Stamp::from_secs(5), protect(0xa02, 3))
+        .at(Stamp::from_secs(100), Action::Kill(NodeId::new(0xa04)));
+    let mut session = Session::new(&netfile_with("", ""), None, script);
+    session.run_to(20);
+    let rows = session.model.missing(Stamp::from_secs(20));
+    assert_eq!(rows.len(), 1, "{rows:?}");
+    let row = &rows[0];
+    assert_eq!(row.why, Absence::SilentBehind);
+    // Nobody but the SA knows it.
+    assert_eq!(row.node, Some(NodeId::new(0xa03)));
+    assert_eq!(row.who.as_deref(), Some("shut mlx5_0"));
+    assert_eq!(row.behind_name.as_deref(), Some("far[1]"));
+    let failure = row.failure.as_ref().unwrap();
+    assert_eq!(
+        (failure.kind, failure.attribute),
+        (FailureKind::NoAnswer, "NodeInfo")
+    );
+    // It was given up within the first seconds.
+    assert!(row.since.unwrap() > Duration::from_secs(14), "{row:?}");
+    let says = row.sa_says.as_ref().unwrap();
+    assert!(
+        says.starts_with("shut mlx5_0 (0x0000000000000a03), LID "),
+        "{says}"
+    );
+    // The port states at 30 s meet the key; those at 120 s the host that died at 100 s.
+    session.run_to(200);
+    let at = Stamp::from_secs(200);
+    let rows = session.model.missing(at);
+    assert_eq!(rows.len(), 3, "{rows:?}");
+    let of = |guid: u64| {
+        let id = Some(NodeId::new(guid));
+        rows.iter().find(|r| r.node == id).unwrap()
+    };
+    assert_eq!(of(0xa02).why, Absence::Protected);
+    let since = of(0xa02).since.unwrap().as_secs();
+    assert!((160..=170).contains(&since), "{since}");
+    assert_eq!(of(0xa04).why, Absence::Silent);
+    let since = of(0xa04).since.unwrap().as_secs();
+    assert!((70..100).contains(&since), "{since}");
+    assert_eq!(session.model.header(at).size.protected, 1);
+    // The discovery at 600 s does not find it, and its silence began no later for that.
+    session.run_to(640);
+    let rows = session.model.missing(Stamp::from_secs(640));
+    let id = Some(NodeId::new(0xa04));
+    let gone = rows.iter().find(|r| r.node == id).unwrap();
+    assert_eq!(gone.why, Absence::Unreachable);
+    assert_eq!(gone.behind_name.as_deref(), Some("far[2]"));
+    assert!(gone.since.unwrap().as_secs() > 500);
+    // Whoever joins now is told the same.
+    let (mut ledger, mut joined) = (crate::record::Ledger::new(), Model::new());
+    let mut next = 0;
+    for event in &session.events {
+        ledger.observe(event);
+        next = event.seq + 1;
+    }
+    ledger.keyframe(next, &mut |events| {
+        for event in events {
+            joined.apply(event);
+        }
+    });
+    let told = |model: &Model| {
+        let rows = model.missing(Stamp::from_secs(640));
+        let shut = rows.iter().find(|r| r.why == Absence::Protected).unwrap();
+        (rows.len(), shut.node, shut.behind, shut.since)
+    };
+    assert_eq!(told(&joined), told(&session.model));
+}

@@ -244,6 +244,12 @@ fn an_answer_to_a_lid_that_is_not_the_ports_own_is_not_believed() {
     assert_eq!(changes.list, [Change::Elsewhere(FAR.port(1))]);
     assert_eq!(changes.who, None);
     assert_eq!(t.port(FAR.port(1)).unwrap().state(), Some(4));
+    // Nor is one that came in by another port than the one whose LID it is.
+    info.set_lid(9).set_local_port(2);
+    let reply = Mad::reply(&request.view(), &info);
+    let changes = t.learn(&Request::of(&request, 9, target), &reply);
+    assert_eq!(changes.list, [Change::Elsewhere(FAR.port(1))]);
+    info.set_local_port(1);
     // With LMC 2, 9 is one of the four LIDs from 8.
     info.set_lid(8).set_lmc(2);
     let reply = Mad::reply(&request.view(), &info);
@@ -253,6 +259,74 @@ fn an_answer_to_a_lid_that_is_not_the_ports_own_is_not_believed() {
     // Whoever takes a LID over has it, and the other one is asked for its own.
     let changes = port_info(&mut t, HOST.port(1), PortState::Active, 8);
     assert!(changes.list.contains(&Change::Elsewhere(FAR.port(1))));
+}
+
+/// NodeInfo of FAR behind a port of SPINE, with this many ports and by this entry.
+fn far_again(t: &mut Topology, via: u8, ports: u8, entry: u8) -> Changes {
+    let path = [1, 2, via];
+    node_info(
+        t,
+        FAR,
+        NodeType::Ca,
+        ports,
+        entry,
+        &path,
+        Some(SPINE.port(via)),
+    )
+}
+
+#[test]
+fn changed_firmware_is_no_twin() {
+    // FAR is known with one port behind SPINE[3].
+    let mut t = small();
+    // Behind SPINE[1] somebody with its GUID has two ports: a twin, or FAR after an update.
+    let changes = far_again(&mut t, 1, 2, 2);
+    let doubt = Doubt::Behind(SPINE.port(3));
+    assert_eq!(changes.list, [Change::Doubt(doubt)]);
+    assert_eq!(changes.who, None);
+    // Asked again by its old link, it has two ports as well: it is the same one, with two links.
+    let changes = far_again(&mut t, 3, 2, 1);
+    assert_eq!(changes.who, Some(FAR));
+    assert!(
+        !changes
+            .list
+            .iter()
+            .any(|c| matches!(c, Change::Duplicate { .. })),
+        "{changes:?}"
+    );
+    assert_eq!(t.twins(FAR.guid).count(), 1);
+    assert_eq!(t.port(SPINE.port(1)).unwrap().peer, Some(FAR.port(2)));
+    assert_eq!(t.port(SPINE.port(3)).unwrap().peer, Some(FAR.port(1)));
+    // Had it been as before, there would be two.
+    let mut t = small();
+    far_again(&mut t, 1, 2, 2);
+    far_again(&mut t, 3, 1, 1);
+    assert_eq!(t.twins(FAR.guid).count(), 2);
+}
+
+#[test]
+fn whoever_claims_a_port_that_is_down_is_a_twin_if_it_stays_down() {
+    let known = |state| {
+        let mut t = small();
+        // The one way to FAR is its second port now, and its first has no link.
+        far_again(&mut t, 3, 2, 2);
+        port_info(&mut t, FAR.port(1), PortState::Down, 0);
+        // Behind SPINE[1] somebody with its GUID answers by that very port.
+        let changes = far_again(&mut t, 1, 2, 1);
+        assert!(
+            changes
+                .list
+                .contains(&Change::Doubt(Doubt::Port(FAR.port(1)))),
+            "{changes:?}"
+        );
+        port_info(&mut t, FAR.port(1), state, 7);
+        t
+    };
+    assert_eq!(known(PortState::Down).twins(FAR.guid).count(), 2);
+    // It came up meanwhile: its second link.
+    let t = known(PortState::Init);
+    assert_eq!(t.twins(FAR.guid).count(), 1);
+    assert_eq!(t.port(SPINE.port(1)).unwrap().peer, Some(FAR.port(1)));
 }
 
 /// Whoever answers for nodes that are not there, each behind the one before, fills no memory.

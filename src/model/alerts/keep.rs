@@ -33,7 +33,7 @@ fn alert_out(alert: &Alert) -> AlertLedger {
 }
 
 fn totals(whom: Whom, dest: &Destination) -> Option<TotalsLedger> {
-    (dest.sent > 0).then_some(TotalsLedger {
+    (dest.sent > 0 || dest.away.is_some()).then_some(TotalsLedger {
         whom,
         lid: dest.lid,
         sent: dest.sent,
@@ -41,6 +41,8 @@ fn totals(whom: Whom, dest: &Destination) -> Option<TotalsLedger> {
         retried: dest.retried,
         timed_out: dest.timed_out,
         failing: dest.failing,
+        silent: dest.silent,
+        away: dest.away,
         failure: dest.failure.as_ref().map(|f| FailureLedger {
             kind: f.kind.to_string(),
             detail: f.detail.to_string(),
@@ -379,6 +381,8 @@ impl Model {
             dest.retried = t.retried;
             dest.timed_out = t.timed_out;
             dest.failing = t.failing;
+            dest.silent = t.silent;
+            dest.away = t.away;
             dest.failure = failure_back(t.failure.as_ref()).or_else(|| dest.failure.take());
         }
     }

@@ -247,6 +247,10 @@ fn size(h: &HeaderView<'_>) -> Vec<Fact> {
         let text = format!("{} missing", grouped(s.missing as u64));
         facts.push((1, vec![(text, Role::Bad)]));
     }
+    if s.protected > 0 {
+        let text = format!("{} protected", grouped(s.protected as u64));
+        facts.push((7, vec![(text, Role::Warn)]));
+    }
     facts
 }
 

@@ -9,7 +9,7 @@ use ratatui::style::Style;
 
 use super::Sheet;
 use crate::mad::{MgmtClass, names};
-use crate::model::view::{DestinationRow, FailureKind, HeaderView, InFlightRow};
+use crate::model::view::{Absence, DestinationRow, FailureKind, HeaderView, InFlightRow};
 use crate::tui::facts::Facts;
 use crate::tui::filter::{Filter, Subject};
 use crate::tui::pack::pack;
@@ -65,12 +65,26 @@ fn time(v: Option<Duration>, cell: &mut Cell<'_>) {
     }
 }
 
-/// The last failure in words.
+/// Why it is missing and since when, if it is, and the last failure in words.
 pub fn failure_words(row: &DestinationRow<'_>) -> String {
-    let Some(f) = &row.failure else {
-        return String::new();
+    let mut out = match row.missing {
+        Some((why, Some(since))) => {
+            let why = match why {
+                Absence::Protected => "protected by an M_Key",
+                Absence::Unreachable => "cannot be reached",
+                _ => "silent",
+            };
+            format!("{why} for {}", coarse_age(since))
+        }
+        _ => String::new(),
     };
-    let mut out = format!("{} to {}", f.kind, f.attribute);
+    let Some(f) = &row.failure else {
+        return out;
+    };
+    if !out.is_empty() {
+        out.push_str(": ");
+    }
+    out.push_str(&format!("{} to {}", f.kind, f.attribute));
     if !f.detail.is_empty() {
         out.push_str(": ");
         out.push_str(f.detail);
@@ -245,16 +259,22 @@ fn columns<'m>() -> Vec<Column<DestinationRow<'m>>> {
             right: false,
             rank: 2,
             descending: true,
-            // The latest is the greatest.
+            // The latest is the greatest; whoever is missing without one comes next.
             cmp: |a, b| {
-                let latest = |r: &DestinationRow<'_>| r.failure.as_ref().map(|f| Reverse(f.age));
+                let latest = |r: &DestinationRow<'_>| {
+                    let failed = r.failure.as_ref().map(|f| f.age);
+                    (failed.map(Reverse), r.missing.map(|(_, since)| since))
+                };
                 latest(a).cmp(&latest(b))
             },
             draw: |r, c| {
-                if let Some(f) = &r.failure {
-                    let role = failure_role(f.kind);
-                    c.text(&failure_words(r), role);
-                }
+                let role = match (r.missing, &r.failure) {
+                    (Some((Absence::Unreachable, _)), _) => Role::Bad,
+                    (Some((Absence::Protected, _)), _) => Role::Warn,
+                    (_, Some(f)) => failure_role(f.kind),
+                    (_, None) => Role::Bad,
+                };
+                c.text(&failure_words(r), role);
             },
             want: Some(|r, look| width(&failure_words(r), look)),
         },
