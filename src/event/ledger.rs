@@ -83,6 +83,9 @@ pub struct FecLedger {
     pub kbits: u64,
     /// How long that took, ns.
     pub observed_ns: u64,
+    /// FEC mode by whose rules they count: 0 while it was not known, else its code plus 1.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub rules: u8,
 }
 
 fn is_zero(n: &u8) -> bool {

@@ -226,19 +226,21 @@ impl Fec {
         }
     }
 
-    /// What a keyframe tells of it; nothing if only the last reading is known.
+    /// What a keyframe tells of it; nothing if it was never read.
     pub(super) fn told(&self) -> Option<FecLedger> {
+        self.last?;
+        let rules = self.rules.map_or(0, |mode| mode.code() as u8 + 1);
         let mut bound = 0;
         for (bit, _) in (0..).zip(&self.counts).filter(|(_, c)| c.bound) {
             bound |= 1u8 << bit;
         }
-        let told = FecLedger {
+        Some(FecLedger {
             since: self.counts.map(|c| c.since),
             bound,
             kbits: (self.all_bits / 1e3).round() as u64,
             observed_ns: self.observed_ns,
-        };
-        (told != FecLedger::default()).then_some(told)
+            rules,
+        })
     }
 
     /// Takes over what a keyframe tells, after the last reading was taken.
@@ -249,6 +251,12 @@ impl Fec {
         }
         self.all_bits = told.kbits as f64 * 1e3;
         self.observed_ns = told.observed_ns;
+        // Who joins knows the mode already, while these counted by what was known of it then: the
+        // next reading begins anew.
+        self.rules = told
+            .rules
+            .checked_sub(1)
+            .map(|code| FecMode::new(code.into()));
     }
 
     /// What there is to show, since the mark or since the first reading; numbers older than
