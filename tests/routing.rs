@@ -278,7 +278,7 @@ fn names_guids_and_lids_all_find_a_port_and_two_of_a_name_are_an_error() {
     }
     for (text, why) in [
         ("cn999", "no node is called \"cn999\""),
-        ("65000", "no port has LID 65000"),
+        ("65000", "has LID 65000"),
         ("0xdead", "no node is called \"0xdead\""),
         ("cn001[9]", "has no port 9"),
         ("", "no node is called"),

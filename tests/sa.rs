@@ -175,21 +175,22 @@ fn a_busy_sa_is_left_alone_longer_and_longer() {
     let sm = fabric.key("mgmt1", 1).unwrap().node;
     let script = Script::new()
         .at(
-            Stamp::from_secs(5),
+            Stamp::from_secs(15),
             Action::Busy {
                 node: sm,
                 share: 1.0,
             },
         )
         .at(
-            Stamp::from_secs(20),
+            Stamp::from_secs(30),
             Action::Busy {
                 node: sm,
                 share: 0.0,
             },
         );
     let mut bench = Bench::scripted(fabric, script);
-    bench.run(Stamp::from_secs(6));
+    // What is read after a discovery is over by then.
+    bench.run(Stamp::from_secs(16));
     let begun = bench.engine.now();
     let (_, ended) = bench.read(Topic::Sa {
         tables: vec![SaTable::Groups],
