@@ -24,6 +24,9 @@ pub struct Ledger {
     /// Ports.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ports: Vec<PortLedger>,
+    /// Nodes that are missing, and the discovery that saw each of them last.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<(NodeId, u32)>,
     /// Totals of everybody who was asked.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub totals: Vec<TotalsLedger>,

@@ -176,6 +176,14 @@ impl Topology {
         changes
     }
 
+    /// A keyframe tells that a node is missing, which its last answers cannot say.
+    pub fn miss(&mut self, id: NodeId, seen: u32) {
+        if let Some(node) = self.nodes.get_mut(&id) {
+            node.present = false;
+            node.seen = seen;
+        }
+    }
+
     fn forget(&mut self, id: NodeId) {
         if let Some(node) = self.nodes.remove(&id) {
             self.ports -= node.ports.len();

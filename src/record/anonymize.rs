@@ -146,6 +146,9 @@ impl Anonymizer {
                 self.node(&mut former.node);
             }
         }
+        for (node, _) in &mut ledger.missing {
+            self.node(node);
+        }
         for totals in &mut ledger.totals {
             totals.lid = self.lid(totals.lid);
             match &mut totals.whom {

@@ -1,6 +1,6 @@
 //! What a keyframe tells: a session's last word on everything.
 //!
-//! The ledger remembers the last good reply to each question about a node that is present, and
+//! The ledger remembers the last good reply to each question about a node that is known, and
 //! the last event of each kind that holds until the next one. Bounded by the fabric: replies
 //! are kept without the zeros at their end.
 //!
@@ -221,7 +221,7 @@ impl Ledger {
     /// Forgets what was answered about nodes that are no more.
     fn sweep(&mut self) {
         let topology = self.model.topology();
-        let is_there = |node: NodeId| topology.node(node).is_some_and(|n| n.present);
+        let is_there = |node: NodeId| topology.node(node).is_some();
         self.entries
             .retain(|entry| match (entry.key.node, entry.key.via) {
                 (Some(node), _) => is_there(node),

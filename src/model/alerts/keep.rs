@@ -172,6 +172,14 @@ impl Model {
             return;
         }
         emit(first);
+        let missing = self.topology.nodes().filter(|n| !n.present);
+        let missing = missing.map(|n| (n.id, n.seen)).collect();
+        in_parts(missing, |missing| {
+            emit(Ledger {
+                missing,
+                ..Ledger::default()
+            });
+        });
         in_parts(alerts, |alerts| {
             emit(Ledger {
                 alerts,
@@ -324,6 +332,11 @@ impl Model {
         }
         for p in &ledger.pending {
             self.put_back_pending(p);
+        }
+        for (node, seen) in &ledger.missing {
+            self.topology.miss(*node, *seen);
+            self.touch(*node);
+            self.size = None;
         }
         for t in &ledger.totals {
             self.put_back_totals(t);
