@@ -156,7 +156,7 @@ pub struct ReportArgs {
     pub kind: ReportKind,
 
     /// What `path`, `routes`, `uses` and `sa` are about; a node is a name, 0xGUID or LID, with
-    /// [PORT] behind it where it has several
+    /// PORT in brackets behind it where it has several
     #[arg(value_name = "OF")]
     pub of: Vec<String>,
 
