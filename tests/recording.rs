@@ -150,6 +150,20 @@ fn only_force_overwrites_and_nobody_else_reads_a_recording() {
     assert!(sound(&file).len() > 100);
     assert_eq!(file.metadata().unwrap().mode() & 0o777, 0o600);
 
+    // A copy without names cannot continue a file, and offers no such thing.
+    let copy = at("copy.pcapng");
+    std::fs::write(&copy, "precious").unwrap();
+    let anonymize = ["anonymize", text(&file), text(&copy)];
+    fails(
+        &anonymize,
+        2,
+        "use --force to overwrite it, or another name",
+    );
+    assert_eq!(std::fs::read(&copy).unwrap(), b"precious");
+    out(&[&anonymize[..], &["--force"]].concat());
+    assert!(sound(&copy).len() > 100);
+    std::fs::remove_file(&copy).unwrap();
+
     // Whatever the umask, and for every file of a rotation.
     let output = std::process::Command::new("sh")
         .args(["-c", "umask 0; exec \"$@\"", "sh"])

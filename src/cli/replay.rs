@@ -164,6 +164,13 @@ pub fn anonymize(cli: &Cli, args: &AnonymizeArgs) -> Result<(), Failure> {
             "IN and OUT are the same file: name another OUT".into(),
         ));
     }
+    // The writer would refuse it, too, and offer what a copy cannot do.
+    if !cli.common.recording.force && args.output.exists() {
+        return Err(Failure::Usage(format!(
+            "{} exists: use --force to overwrite it, or another name",
+            args.output.display()
+        )));
+    }
     let input: Box<dyn Read> = match args.input.as_os_str() == "-" {
         true => Box::new(io::stdin()),
         false => Box::new(File::open(&args.input).map_err(|e| cannot(&e))?),
