@@ -25,6 +25,17 @@ const FABTOP: &str = env!("CARGO_BIN_EXE_fabtop");
 /// How long a condition is waited for: a limit, not a measurement.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// An hour of the simulated fabric in virtual time: more than any of these limits holds.
+const AN_HOUR: [&str; 7] = [
+    "--sim",
+    "--sim-time",
+    "fast",
+    "--interval",
+    "1s",
+    "--for",
+    "1h",
+];
+
 fn main() -> ExitCode {
     let missing = namespace().err();
     let trial = |name, test: fn()| foreign::trial_unless(missing.clone(), name, test);
@@ -93,15 +104,7 @@ fn record() {
             .args(&small_disk(&disk, "800k", &read)[1..])
             .args([FABTOP, "record"])
             .arg(&file)
-            .args([
-                "--sim",
-                "--sim-time",
-                "fast",
-                "--interval",
-                "1s",
-                "--for",
-                "1h",
-            ])
+            .args(AN_HOUR)
             .stdin(Stdio::null())
             .output()
             .unwrap();
@@ -208,15 +211,7 @@ fn limit() {
     let out = Command::new("sh")
         .args(["-c", "ulimit -f 2000; exec \"$@\"", "sh", FABTOP, "record"])
         .arg(&file)
-        .args([
-            "--sim",
-            "--sim-time",
-            "fast",
-            "--interval",
-            "1s",
-            "--for",
-            "1h",
-        ])
+        .args(AN_HOUR)
         .stdin(Stdio::null())
         .output()
         .unwrap();

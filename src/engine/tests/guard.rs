@@ -1,11 +1,12 @@
 //! Nodes that an M_Key protects (spec 14.2.4), over the simulator.
 
+use super::kinds::Session;
 use super::*;
 use crate::command::Command;
 use crate::engine::MKey;
 use crate::mad::{Attribute, MgmtClass, NodeInfo, PortInfo};
 use crate::model::Model;
-use crate::sim::{Action, Control, Faults, NodeSpec, Script, SimOptions, SimPort, netfile};
+use crate::sim::{Action, Faults, NodeSpec, Script, SimOptions, SimPort, netfile};
 
 const KEY: u64 = 0x5ec2_e75e_c2e7_5ec2;
 
@@ -40,15 +41,8 @@ Hca 1 \"H-0000000000000a04\" # \"open mlx5_0\"
     )
 }
 
-struct Session {
-    engine: Virtual,
-    control: Control,
-    model: Model,
-    events: Vec<Event>,
-}
-
 impl Session {
-    fn new(text: &str, key: Option<u64>, script: Script) -> Session {
+    fn guarded(text: &str, key: Option<u64>, script: Script) -> Session {
         let (fabric, problems) = netfile::parse(text);
         assert!(problems.is_empty(), "{problems:?}");
         let options = SimOptions {
@@ -56,31 +50,11 @@ impl Session {
             faults: Faults::Script(script),
             ..SimOptions::default()
         };
-        let port = SimPort::new(fabric, options).unwrap();
-        let control = port.control();
         let config = Config {
             m_key: key.and_then(MKey::new),
             ..Config::default()
         };
-        Session {
-            engine: Virtual::new(Box::new(port), config),
-            control,
-            model: Model::new(),
-            events: Vec::new(),
-        }
-    }
-
-    fn run_to(&mut self, secs: u64) {
-        let (model, events) = (&mut self.model, &mut self.events);
-        self.engine.run_until(Stamp::from_secs(secs), &mut |batch| {
-            for event in &batch.events {
-                model.apply(event);
-                if let What::SweepEnded(s) = event.what {
-                    assert_eq!(model.topology().digest(), s.digest, "{s:?}");
-                }
-                events.push(event.clone());
-            }
-        });
+        Session::over(SimPort::new(fabric, options).unwrap(), config)
     }
 
     /// SMPs whose target is this node, or who stands at the end of `behind`, since a time.
@@ -116,7 +90,7 @@ fn protect(node: u64, bits: u8) -> Action {
 #[test]
 fn a_node_that_is_protected_from_the_start_is_asked_once_and_the_sa_stands_in() {
     let text = netfile_with("# m_key 0x5ec2e75ec2e75ec2 protect 2", "");
-    let mut session = Session::new(&text, None, Script::new());
+    let mut session = Session::guarded(&text, None, Script::new());
     session.run_to(10);
     // One NodeInfo by discovery: then the trap, or the silence and the SA, told.
     assert_eq!(session.smps(0xa03, (0xb02, 1), 0), 1);
@@ -159,7 +133,7 @@ fn a_node_that_is_protected_from_the_start_is_asked_once_and_the_sa_stands_in() 
 #[test]
 fn a_node_that_becomes_protected_is_left_alone_after_its_first_silence() {
     let script = Script::new().at(Stamp::from_secs(5), protect(0xa04, 3));
-    let mut session = Session::new(&netfile_with("", ""), None, script);
+    let mut session = Session::guarded(&netfile_with("", ""), None, script);
     session.run_to(4);
     let id = crate::fabric::NodeId::new(0xa04);
     assert!(!session.model.topology().node(id).unwrap().guarded);
@@ -179,7 +153,7 @@ fn a_node_that_becomes_protected_is_left_alone_after_its_first_silence() {
 #[test]
 fn who_is_behind_a_protected_switch_is_found_all_the_same() {
     let text = netfile_with("", "# m_key 0x5ec2e75ec2e75ec2 protect 2");
-    let mut session = Session::new(&text, None, Script::new());
+    let mut session = Session::guarded(&text, None, Script::new());
     session.run_to(10);
     let topology = session.model.topology();
     let far = topology.node(crate::fabric::NodeId::new(0xb02)).unwrap();
@@ -194,7 +168,7 @@ fn who_is_behind_a_protected_switch_is_found_all_the_same() {
 #[test]
 fn with_the_key_everybody_answers_and_no_event_holds_it() {
     let text = netfile_with("# m_key 0x5ec2e75ec2e75ec2 protect 3", "");
-    let mut session = Session::new(&text, Some(KEY), Script::new());
+    let mut session = Session::guarded(&text, Some(KEY), Script::new());
     session.run_to(40);
     let id = crate::fabric::NodeId::new(0xa03);
     let node = session.model.topology().node(id).unwrap();
@@ -259,7 +233,7 @@ fn protection_that_a_lease_ends_is_found_gone_by_the_sa() {
             seconds: 60,
         },
     );
-    let mut session = Session::new(&netfile_with("", ""), None, script);
+    let mut session = Session::guarded(&netfile_with("", ""), None, script);
     session.run_to(60);
     let id = crate::fabric::NodeId::new(0xa04);
     assert!(session.model.topology().node(id).unwrap().guarded);
@@ -276,7 +250,7 @@ fn protection_that_a_lease_ends_is_found_gone_by_the_sa() {
 #[test]
 fn whoever_is_silent_is_named_by_the_sa() {
     let script = Script::new().at(Stamp::ZERO, Action::Kill(crate::fabric::NodeId::new(0xa03)));
-    let mut session = Session::new(&netfile_with("", ""), None, script);
+    let mut session = Session::guarded(&netfile_with("", ""), None, script);
     session.run_to(10);
     let via = crate::fabric::NodeId::new(0xb02).port(1);
     let told = session.model.topology().told(via).unwrap();
@@ -308,7 +282,7 @@ fn field_report_19_every_gap_has_a_reason_and_a_beginning() {
         .at(Stamp::ZERO, Action::Kill(NodeId::new(0xa03)))
         .at(Stamp::from_secs(5), protect(0xa02, 3))
         .at(Stamp::from_secs(100), Action::Kill(NodeId::new(0xa04)));
-    let mut session = Session::new(&netfile_with("", ""), None, script);
+    let mut session = Session::guarded(&netfile_with("", ""), None, script);
     session.run_to(20);
     let rows = session.model.missing(Stamp::from_secs(20));
     assert_eq!(rows.len(), 1, "{rows:?}");

@@ -10,11 +10,12 @@ use crate::sim::{
     Action, Control, Faults, Script, SimOptions, SimPort, SmAt, default_fabric, netfile,
 };
 
-struct Session {
-    engine: Virtual,
-    control: Control,
-    model: Model,
-    events: Vec<Event>,
+/// An engine over the simulator, and a model that must agree with it.
+pub(super) struct Session {
+    pub(super) engine: Virtual,
+    pub(super) control: Control,
+    pub(super) model: Model,
+    pub(super) events: Vec<Event>,
 }
 
 impl Session {
@@ -24,7 +25,7 @@ impl Session {
         Session::over(SimPort::new(fabric, options).unwrap(), Config::default())
     }
 
-    fn over(port: SimPort, config: Config) -> Session {
+    pub(super) fn over(port: SimPort, config: Config) -> Session {
         let control = port.control();
         Session {
             engine: Virtual::new(Box::new(port), config),
@@ -34,7 +35,7 @@ impl Session {
         }
     }
 
-    fn run_to(&mut self, secs: u64) {
+    pub(super) fn run_to(&mut self, secs: u64) {
         let (model, events) = (&mut self.model, &mut self.events);
         self.engine.run_until(Stamp::from_secs(secs), &mut |batch| {
             for event in &batch.events {

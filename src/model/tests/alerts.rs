@@ -5,7 +5,6 @@ use crate::event::{BackOff, Severity};
 use crate::fabric::thresholds::{Origin, Thresholds};
 use crate::mad::{Mtu, PortSamplesControl, SmInfo, SmState, Vls};
 use crate::model::alerts::CLEARED;
-use crate::port::LocalPort;
 
 /// Name, severity and whether it is open, of every alert.
 fn list(s: &Session) -> Vec<(&'static str, Severity, bool)> {
@@ -460,21 +459,7 @@ fn a_pegged_error_counter_is_told_and_is_no_news_if_it_was_so_before() {
 }
 
 fn local(sm_lid: u16) -> What {
-    What::LocalPort(Box::new(LocalPort {
-        ca: "mlx5_0".to_owned(),
-        port: 1,
-        node_guid: LOCAL,
-        port_guid: LOCAL << 8 | 1,
-        gid_prefix: 0xfe80_0000_0000_0000,
-        lid: 1,
-        lmc: 0,
-        sm_lid,
-        sm_sl: 0,
-        state: 4,
-        cap_mask: 0,
-        pkey_index: Some(0),
-        pkey_limited: false,
-    }))
+    What::LocalPort(Box::new(super::log::local(sm_lid)))
 }
 
 fn sm(s: &mut Session, at: f64, guid: u64, activity: u32, state: SmState) {

@@ -6,7 +6,8 @@ use crate::mad::notice::Trap;
 use crate::mad::{MgmtClass, Notice, SmInfo, SmState};
 use crate::port::LocalPort;
 
-fn local(sm_lid: u16) -> LocalPort {
+/// The local port, under the SM of this LID.
+pub(super) fn local(sm_lid: u16) -> LocalPort {
     LocalPort {
         ca: "mlx5_0".to_owned(),
         port: 1,
