@@ -136,6 +136,8 @@ pub fn report(common: &Common, args: &ReportArgs) -> Result<(), Failure> {
             (model, now, ended)
         }
     };
+    // The process ends with it, and taking a big one apart takes longer than printing it.
+    let model = std::mem::ManuallyDrop::new(model);
     if let Some(subject) = subject {
         let (text, wrong) = subject.report(&model, now, format)?;
         print(&text)?;

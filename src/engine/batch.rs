@@ -20,14 +20,16 @@ pub(super) struct Batcher {
 }
 
 impl Batcher {
-    /// Adds an event; returns a batch if that makes one full.
+    /// Adds an event; returns a batch if that makes one full, or if somebody may wait for this
+    /// event: a report begins when the sweep has ended.
     pub(super) fn push(&mut self, event: Event) -> Option<SharedBatch> {
         if self.events.capacity() == 0 {
             // Busy times stay busy: as much room as the last batch needed.
             self.events.reserve(self.last.clamp(4, Batch::MAX));
         }
+        let awaited = matches!(event.what, What::SweepEnded(_) | What::Closed { .. });
         self.events.push(event);
-        (self.events.len() >= Batch::MAX).then(|| self.take())?
+        (awaited || self.events.len() >= Batch::MAX).then(|| self.take())?
     }
 
     /// When the batch must leave, however few events it has.
@@ -170,6 +172,7 @@ mod tests {
     use crossbeam_channel::bounded;
 
     use super::*;
+    use crate::event::{SweepEnded, SweepKind};
 
     fn event(seq: u64) -> Event {
         let at = Stamp::from_millis(seq);
@@ -193,6 +196,26 @@ mod tests {
         assert!(batcher.push(event(300)).is_none());
         assert_eq!(batcher.due(), Some(Stamp::from_millis(310)));
         assert_eq!(batcher.take().unwrap().events.len(), 1);
+        assert!(batcher.take().is_none());
+    }
+
+    #[test]
+    fn the_end_of_a_sweep_does_not_wait() {
+        let mut batcher = Batcher::default();
+        assert!(batcher.push(event(0)).is_none());
+        let ended = Event {
+            seq: 1,
+            at: Stamp::from_millis(1),
+            what: What::SweepEnded(SweepEnded {
+                kind: SweepKind::Discovery,
+                number: 1,
+                answered: 1,
+                failed: 0,
+                skipped: 0,
+                digest: 0,
+            }),
+        };
+        assert_eq!(batcher.push(ended).unwrap().events.len(), 2);
         assert!(batcher.take().is_none());
     }
 
