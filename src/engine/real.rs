@@ -14,8 +14,9 @@ use super::{Config, feed};
 use crate::command::Command;
 use crate::port::{MadPort, PortError, Stamp, Waker};
 
-/// Arrivals taken in before something is sent again, so that neither starves the other.
-const ARRIVALS: usize = 64;
+/// Arrivals taken in before something is sent again. Few, so that the fabric has something to do
+/// while they are worked on: who takes in a whole window first finds nothing under way after it.
+const ARRIVALS: usize = 8;
 /// Outputs done before the port is looked at again.
 const OUTPUTS: usize = 512;
 /// The longest sleep: a clock that was wrong about the next deadline costs no more.
