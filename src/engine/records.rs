@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::core::Core;
 use super::job::{Ask, By, Done, Job, Who};
-use crate::event::{ReadingEnded, Topic};
+use crate::event::{ReadingEnded, Severity, Topic};
 use crate::fabric::sa::{Difference, SaTable, differences};
 use crate::fabric::{NodeId, NodeKind};
 use crate::mad::{Mad, PathRecord, is_whole_table, records};
@@ -50,6 +50,10 @@ pub(super) struct Records {
     not_before: Stamp,
     busy: u32,
     silent: u32,
+    /// A question with the SM_Key was not answered: the next is put without it.
+    unkeyed: bool,
+    /// That one was answered, which was said: the key is not this SA's.
+    key_ignored: bool,
     /// This SA's tables do not come whole: there is no RMPP between us.
     cut: bool,
     /// Tables that differed, and when they are read again.
@@ -85,6 +89,8 @@ impl Core {
         it.busy = 0;
         it.silent = 0;
         it.cut = false;
+        it.unkeyed = false;
+        it.key_ignored = false;
         it.second.clear();
     }
 
@@ -230,13 +236,31 @@ impl Core {
     /// The question for a table is over, whatever came of it.
     pub(super) fn table_over(&mut self, table: SaTable, done: Done) {
         self.records.asking = false;
+        let keyed = self.config.sm_key.is_some();
         if done == Done::Answered {
+            if keyed && self.records.unkeyed && !self.records.key_ignored {
+                self.records.key_ignored = true;
+                let text = "the SA does not answer who gives it this SM_Key: it is asked without";
+                self.note(Severity::Warning, None, text.to_owned());
+            }
             return;
         }
         let it = &mut self.records;
         it.not_before = self.now + pause(SILENT, it.silent);
         it.silent += 1;
+        if keyed && !it.key_ignored {
+            it.unkeyed = !it.unkeyed;
+            if it.unkeyed {
+                it.queue.push_front(table);
+                return;
+            }
+        }
         self.table_ended(table, false);
+    }
+
+    /// Questions for tables do not get the SM_Key: it seems to be another SA's.
+    pub(super) fn is_key_ignored(&self) -> bool {
+        self.records.unkeyed
     }
 
     /// What was wanted of a table is done, or cannot be.

@@ -55,8 +55,22 @@ pub struct SaTableView {
     pub age: Option<Duration>,
     /// How the last question for it ended.
     pub outcome: Option<SaOutcome>,
+    /// What may help if that was no whole table.
+    pub advice: Option<&'static str>,
     /// It is being read.
     pub reading: bool,
+}
+
+impl SaTableView {
+    /// How the last question for it ended, and what may help.
+    pub fn status(&self) -> String {
+        match (&self.outcome, self.reading, self.advice) {
+            (_, true, _) => "being read".to_owned(),
+            (None, ..) => "not read".to_owned(),
+            (Some(outcome), _, None) => outcome.to_string(),
+            (Some(outcome), _, Some(advice)) => format!("{outcome} ({advice})"),
+        }
+    }
 }
 
 /// Where the SA and discovery differ.
@@ -70,8 +84,10 @@ pub struct SaDifference {
     pub age: Duration,
 }
 
-/// SA status: no records.
+/// SA statuses: no records; and how it answers those whom it does not trust (opensm, and the
+/// specification's word for it).
 const SA_NO_RECORDS: u16 = 0x0300;
+const SA_DISTRUST: [u16; 2] = [0x0200, 0x0700];
 
 /// Differences that are kept and told one by one.
 const DIFFERENCES: usize = 1_000;
@@ -85,6 +101,8 @@ struct Table {
     read: Option<Stamp>,
     /// How the last question ended, and when.
     outcome: Option<(Stamp, SaOutcome)>,
+    /// That was such as befalls those whom the SA does not trust.
+    distrust: bool,
     /// What the last reading showed.
     doubtful: BTreeSet<Difference>,
 }
@@ -116,6 +134,7 @@ impl Model {
         let entry = self.records.tables.entry(table).or_default();
         // Some SAs answer a question for a table that is empty like this.
         let empty = status.0 == SA_NO_RECORDS;
+        entry.distrust = SA_DISTRUST.contains(&status.0);
         if !status.is_ok() && !empty {
             let words = status.words(MgmtClass::SubnAdm).to_string();
             let outcome = match status.is_busy() {
@@ -200,6 +219,7 @@ impl Model {
             let at = self.last;
             let entry = self.records.tables.entry(table).or_default();
             entry.outcome = Some((at, SaOutcome::NoAnswer));
+            entry.distrust = false;
         }
     }
 
@@ -238,12 +258,25 @@ impl Model {
                     outcome: entry
                         .and_then(|t| t.outcome.as_ref())
                         .map(|(_, o)| o.clone()),
+                    advice: entry.and_then(|t| self.advice(t)),
                     reading: self.readings.iter().any(
                         |topic| matches!(topic, Topic::Sa { tables } if tables.contains(&table)),
                     ),
                 }
             })
             .collect()
+    }
+
+    fn advice(&self, table: &Table) -> Option<&'static str> {
+        match (&table.outcome.as_ref()?.1, self.settings.sm_key) {
+            (SaOutcome::Refused(_), false) if table.distrust => {
+                Some("it may want its SM_Key: see --sm-key-file")
+            }
+            (SaOutcome::Refused(_), true) if table.distrust => {
+                Some("the SM_Key given may not be its own")
+            }
+            _ => None,
+        }
     }
 
     /// Where the SA and discovery differ, how many more differences there are than are kept, and

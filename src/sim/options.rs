@@ -72,6 +72,8 @@ pub struct SimOptions {
     /// Records that the SA shows only to those who know its SM_Key, by attribute ID: others are
     /// denied. opensm does so with P_KeyTableRecord.
     pub sa_trusts: Vec<u16>,
+    /// The SA's SM_Key. Who gives another one is not answered, as opensm has it.
+    pub sm_key: u64,
     /// What becomes of undeliverable MADs.
     pub undeliverable: Undeliverable,
     /// Faults.
@@ -95,6 +97,7 @@ impl Default for SimOptions {
             limited_pkey: false,
             reports_taken: false,
             sa_trusts: Vec::new(),
+            sm_key: 1,
             undeliverable: Undeliverable::Silent,
             faults: Faults::Default,
         }

@@ -37,7 +37,8 @@ impl World {
             // A kernel answers what no process of its host wants.
             return finish(mad, Status::UNSUPPORTED_ATTRIBUTE);
         }
-        if !self.sm_awake() {
+        let key = mad.sm_key();
+        if !self.sm_awake() || (key != 0 && key != self.options.sm_key) {
             return Verdict::Silence;
         }
         match (method, id) {
@@ -80,8 +81,7 @@ impl World {
     }
 
     fn query(&mut self, mad: &mut Mad) -> Verdict {
-        // Nobody knows the key: this SM has none to tell.
-        if self.options.sa_trusts.contains(&mad.attr_id()) {
+        if mad.sm_key() == 0 && self.options.sa_trusts.contains(&mad.attr_id()) {
             return finish(mad, Status::sa(SaStatus::Denied));
         }
         match mad.attr_id() {
