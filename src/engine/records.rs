@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::core::Core;
 use super::job::{Ask, By, Done, Job, Who};
 use crate::event::{ReadingEnded, Severity, Topic};
-use crate::fabric::sa::{Difference, SaTable, differences};
+use crate::fabric::sa::{Difference, Reread, SaTable, differences};
 use crate::fabric::{NodeId, NodeKind};
 use crate::mad::{Mad, PathRecord, is_whole_table, records};
 use crate::port::Stamp;
@@ -24,8 +24,10 @@ const TABLE_MOST: Duration = Duration::from_secs(38);
 const PORTS_UNASKED: usize = 8_192;
 /// How long after a difference the table is read again: time to ask the ports concerned.
 const RECHECK: Duration = Duration::from_secs(5);
-/// Ports that are asked again for one table.
-const RECHECKED: usize = 64;
+/// How often a table is read again, where each reading shows something new.
+const AGAIN_MOST: u8 = 3;
+/// What is asked again for one table: the rest waits for the next discovery, which asks all.
+const RECHECKED: usize = 256;
 /// The first pause of a busy SA, and after silence; each doubles up to the longest.
 const BUSY: Duration = Duration::from_secs(1);
 const SILENT: Duration = Duration::from_secs(5);
@@ -58,8 +60,9 @@ pub(super) struct Records {
     cut: bool,
     /// Tables that differed, and when they are read again.
     rechecks: BTreeMap<SaTable, Stamp>,
-    /// Tables of which the next reading is such a second one.
-    second: BTreeSet<SaTable>,
+    /// Tables of which the next reading is such a second one: how often they were read again,
+    /// and what the reading before showed.
+    second: BTreeMap<SaTable, (u8, BTreeSet<Difference>)>,
     /// What two readings showed.
     confirmed: BTreeSet<Difference>,
     /// A full discovery ended: there is something to compare with.
@@ -187,7 +190,6 @@ impl Core {
             .collect();
         for table in due {
             self.records.rechecks.remove(&table);
-            self.records.second.insert(table);
             self.want(table);
         }
         if !self.records.asking
@@ -312,9 +314,10 @@ impl Core {
         }
         let sms = self.seen_sms();
         let found = differences(&self.topology, &sms, table, mad);
-        let second = self.records.second.remove(&table);
-        let news: Vec<Difference> = found.difference(&self.records.confirmed).copied().collect();
-        if second || news.is_empty() {
+        let news: BTreeSet<Difference> =
+            found.difference(&self.records.confirmed).copied().collect();
+        let (again, before) = self.records.second.remove(&table).unwrap_or_default();
+        if news.is_subset(&before) || again >= AGAIN_MOST {
             self.records.confirmed.retain(|d| d.table() != table);
             self.records.confirmed.extend(found);
             self.table_ended(table, true);
@@ -322,26 +325,29 @@ impl Core {
         }
         self.records.rechecks.insert(table, self.now + RECHECK);
         self.ask_again(table, &news);
+        self.records.second.insert(table, (again + 1, news));
     }
 
     /// Asks those again of whom the SA says something else.
-    fn ask_again(&mut self, table: SaTable, news: &[Difference]) {
+    fn ask_again(&mut self, table: SaTable, news: &BTreeSet<Difference>) {
         if table == SaTable::Sms {
             self.ask_sms_soon();
             return;
         }
-        let ports: BTreeSet<_> = news.iter().filter_map(Difference::port).collect();
+        let asked: BTreeSet<Reread> = news.iter().filter_map(Difference::reread).collect();
         let run = self.open_rediscovery();
-        for key in ports.into_iter().take(RECHECKED) {
-            let ask = match table {
-                SaTable::Switches => Ask::SwitchInfo,
-                _ => Ask::PortInfo(self.number_to_ask(key.node, key.port)),
+        for reread in asked.into_iter().take(RECHECKED) {
+            let (ask, node) = match reread {
+                Reread::Node(id) => (Ask::NodeInfo, id),
+                Reread::Description(id) => (Ask::NodeDescription, id),
+                Reread::Switch(id) => (Ask::SwitchInfo, id),
+                Reread::Port(key) => {
+                    let port = self.number_to_ask(key.node, key.port);
+                    (Ask::PortInfo(port), key.node)
+                }
             };
-            self.enqueue(
-                Job::new(ask, Who::Node(key.node))
-                    .by(By::Lid)
-                    .run(Some(run)),
-            );
+            let job = Job::new(ask, Who::Node(node)).by(By::Lid);
+            self.enqueue(job.run(Some(run)));
         }
         self.count(Some(run), Done::Dropped);
     }

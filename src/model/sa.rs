@@ -10,7 +10,7 @@ use super::Model;
 use super::log::Kind;
 use super::state::Pending;
 use crate::event::{Severity, Topic};
-use crate::fabric::sa::{Difference, SaTable, differences};
+use crate::fabric::sa::{Difference, Reread, SaTable, differences};
 use crate::fabric::{Guid, NodeId, PortKey};
 use crate::mad::{
     self, Attribute, Mad, Method, MgmtClass, NodeRecord, PortState, SmInfoRecord, SmState,
@@ -105,6 +105,8 @@ struct Table {
     distrust: bool,
     /// What the last reading showed.
     doubtful: BTreeSet<Difference>,
+    /// What of that was not asked again since.
+    awaited: BTreeSet<Reread>,
 }
 
 /// All tables.
@@ -180,6 +182,19 @@ impl Model {
             return;
         };
         let before = std::mem::replace(&mut entry.doubtful, found.clone());
+        let awaited = found
+            .iter()
+            .filter(|d| d.is_of_attribute())
+            .filter_map(Difference::reread)
+            .collect();
+        let awaited = std::mem::replace(&mut entry.awaited, awaited);
+        // What a node said of itself before the SA's word came may be older than that.
+        let checked = |difference: &Difference| {
+            let open = difference
+                .reread()
+                .is_some_and(|what| awaited.contains(&what));
+            before.contains(difference) && !(open && difference.is_of_attribute())
+        };
         let old = std::mem::take(&mut self.records.differences);
         let (mine, others): (BTreeMap<_, _>, BTreeMap<_, _>) =
             old.into_iter().partition(|(d, _)| d.table() == table);
@@ -188,7 +203,7 @@ impl Model {
         for difference in found {
             let since = match mine.get(&difference) {
                 Some(since) => *since,
-                None if before.contains(&difference) || joining => {
+                None if checked(&difference) || joining => {
                     news.push(difference);
                     at
                 }
@@ -210,6 +225,16 @@ impl Model {
             let text = self.difference_words(&difference);
             let about = difference.port();
             self.log.add(at, Kind::Sa, Severity::Warning, about, text);
+        }
+    }
+
+    /// A node answered for itself, perhaps since the SA told something else of it.
+    pub(super) fn sa_reread(&mut self, pending: &Pending) {
+        let Some(what) = Reread::of(&pending.request) else {
+            return;
+        };
+        for table in self.records.tables.values_mut() {
+            table.awaited.remove(&what);
         }
     }
 
@@ -363,10 +388,34 @@ impl Model {
                 sa,
                 seen,
             } => format!("{}: {}, the SA has {}", port(key), state(seen), state(sa)),
-            Difference::LinearTop { node, sa, seen } => format!(
-                "{}: its linear table ends at LID {seen}, the SA has {sa}",
-                self.known_name(node)
-            ),
+            Difference::Field {
+                table,
+                port: key,
+                field,
+                sa,
+                seen,
+            } => {
+                let (sa, seen) = (table.words(field, sa), table.words(field, seen));
+                let place = match key.port {
+                    0 if table != SaTable::Ports => self.known_name(key.node),
+                    _ => port(key),
+                };
+                format!("{place}: {field} {seen}, the SA has {sa}")
+            }
+            Difference::Description { node } => {
+                let name = |bytes: &[u8]| crate::fabric::names::clean(bytes);
+                let known = self.topology.node(node).and_then(|n| n.description);
+                let own = known.map_or_else(String::new, |d| name(d.bytes()));
+                let told = self
+                    .sa_records(SaTable::Nodes)
+                    .filter_map(|bytes| NodeRecord::from_bytes(bytes).ok())
+                    .find(|r| r.node_info().node_guid() == node.guid.0)
+                    .map_or_else(String::new, |r| name(r.description().bytes()));
+                format!("{node} calls itself {own:?}, the SA has {told:?}")
+            }
+            Difference::SmPriority { guid, sa, seen } => {
+                format!("SM at {} has priority {seen}, the SA has {sa}", sm(guid))
+            }
             Difference::SmUnseen { guid } => {
                 format!("the SA has an SM at {}, which does not answer", sm(guid))
             }
