@@ -48,8 +48,9 @@ const LASTS: Duration = Duration::from_secs(900);
 pub enum Kind {
     /// A counter is above its threshold.
     Counter(Watched),
-    /// A counter is at the maximum of its field: new errors cannot be seen.
-    Pegged(Counter),
+    /// A counter, or one behind a bit error rate, is at the maximum of its field: new errors
+    /// cannot be seen.
+    Pegged(Watched),
     /// A link that was up is down.
     LinkDown,
     /// A link runs below the width or speed that both ends can do.
@@ -194,7 +195,7 @@ impl FromStr for Kind {
             "device_gone" => Kind::DeviceGone,
             "recording_stopped" => Kind::RecordingStopped,
             "note" => Kind::Note(guid()?),
-            "pegged" => Kind::Pegged(parts.next().and_then(Counter::from_name).ok_or(())?),
+            "pegged" => Kind::Pegged(parts.next().and_then(Watched::from_name).ok_or(())?),
             _ => Kind::Counter(Watched::from_name(name).ok_or(())?),
         })
     }

@@ -99,7 +99,19 @@ impl Model {
             None => Guid(guid).to_string(),
         };
         match kind {
-            Kind::Counter(c) => counter_words(c, measure),
+            Kind::Counter(c) => {
+                // What counts errors stopped counting.
+                let stopped = about.is_some_and(|port| {
+                    let own = self.data(port.node).and_then(|n| n.port(port.port));
+                    let counted = own.and_then(|p| p.fec.as_deref()?.counted(c));
+                    counted.is_some_and(|counted| counted.pegged)
+                });
+                counter_words(c, measure, stopped)
+            }
+            Kind::Pegged(c) if c.is_rate() => format!(
+                "the lane counters behind {} are at their maximum: new errors cannot be seen",
+                c.name()
+            ),
             Kind::Pegged(c) => {
                 format!("{} is at its maximum: new errors cannot be seen", c.name())
             }
@@ -226,7 +238,7 @@ fn number_of(key: &Key) -> u64 {
     hash.finish()
 }
 
-fn counter_words(c: Watched, measure: Option<&Measure>) -> String {
+fn counter_words(c: Watched, measure: Option<&Measure>, stopped: bool) -> String {
     let name = c.name();
     let Some(&Measure { value, limit, over }) = measure else {
         return format!("{name} is above its limit");
@@ -246,13 +258,20 @@ fn counter_words(c: Watched, measure: Option<&Measure>) -> String {
         ),
         Over::Rate(ns) => {
             let rate = |n: u64| n as f64 / RATE_UNIT;
+            // A block beyond repair has more than one wrong bit, and counts as one.
+            let least = match stopped || c == Watched::EffectiveBer {
+                true => "at least ",
+                false => "",
+            };
             format!(
-                "{name} is {} within {}, limit {:e}",
+                "{name} is {least}{} within {}, limit {:e}",
                 Ber::Is(rate(value)),
                 window_words(ns),
                 rate(limit)
             )
         }
         Over::Value => format!("{name} is {value}, limit {limit}"),
+        // Weighed as a rate.
+        Over::Trust(_) => format!("{name} is above its limit"),
     }
 }

@@ -4,6 +4,7 @@
 
 mod alerts;
 mod counters;
+mod fec;
 mod keyframes;
 mod log;
 mod optional;
