@@ -12,6 +12,9 @@ use crate::fabric::routes::{End, NO_ROUTE, Path, walk};
 use crate::fabric::{Lid, Node, NodeId, NodeKind, PortKey};
 use crate::port::Stamp;
 
+/// What must stand beside tables that the SA told.
+pub const TOLD: &str = "table from the SA: the switch itself is protected or does not answer";
+
 /// What must stand beside every path.
 pub const LABEL: &str = "static forwarding tables; adaptive routing may differ";
 
@@ -61,6 +64,8 @@ pub struct HopView<'m> {
     pub into: Option<PortRow<'m>>,
     /// Age of the block that decides here.
     pub age: Option<Duration>,
+    /// The SA told that block: the switch itself does not.
+    pub told: bool,
 }
 
 /// A switch's table.
@@ -76,6 +81,8 @@ pub struct RoutesView<'m> {
     pub top: Option<Lid>,
     /// Every LID with a route, in order.
     pub rows: Vec<RouteRow<'m>>,
+    /// The SA told some of it: the switch itself does not.
+    pub told: bool,
     /// Blocks that were read, of how many.
     pub read: (usize, usize),
     /// Age of the oldest block.
@@ -112,6 +119,8 @@ pub struct UsesView<'m> {
     pub routed: usize,
     /// What there is to say: an adapter's port, a table that was not read as a whole.
     pub note: Option<String>,
+    /// The SA told some of the table: the switch itself does not.
+    pub told: bool,
     /// Blocks of the table that were read, of how many.
     pub read: (usize, usize),
     /// Age of the oldest block.
@@ -165,6 +174,7 @@ impl Model {
                     out: row(hop.leaves),
                     into: row(hop.enters).map(|(row, _)| row),
                     age: hop.read.map(|at| now.since(at)),
+                    told: hop.told,
                 }
             })
             .collect();
@@ -206,8 +216,13 @@ impl Model {
             }
             End::Loop => format!("loop: it comes to {name} again"),
             End::Unread => {
+                let node = last.and_then(|hop| self.topology.node(hop.node));
                 let answers = last.is_none_or(|hop| self.answers(hop.node));
-                let why = if answers { "" } else { "; it does not answer" };
+                let why = match (node.is_some_and(|n| n.guarded), answers) {
+                    (true, _) => "; it is protected by an M_Key, and the SA did not tell it",
+                    (false, false) => "; it does not answer, and the SA did not tell it",
+                    (false, true) => "",
+                };
                 format!("the table of {name} was not read{why}")
             }
             End::NoLinearTable => format!("{name} has no linear forwarding table"),
@@ -245,6 +260,7 @@ impl Model {
             lid: node.lid(0),
             top,
             rows,
+            told: self.tables.is_told(switch, up_to),
             read: self.tables.extent(switch, up_to),
             age: oldest.map(|at| now.since(at)),
             outdated: oldest.is_some_and(|at| at < self.tables.changed()),
@@ -263,6 +279,7 @@ impl Model {
             lids: 0,
             routed: 0,
             note: None,
+            told: false,
             read: (0, 0),
             age: None,
             outdated: false,
@@ -306,6 +323,7 @@ impl Model {
             )),
             Some(_) => None,
         };
+        view.told = table.told;
         view.read = table.read;
         view.age = table.age;
         view.outdated = table.outdated;

@@ -9,7 +9,7 @@ use super::{Change, Changes, DrPath, Node, NodeKind, Port, Topology};
 use crate::fabric::{Guid, Lid, NodeId, PortKey, Request};
 use crate::mad::{
     Attribute, LinkRecord, Mad, Method, NodeDescription, NodeInfo, NodeRecord, PortInfo,
-    PortInfoRecord, records,
+    PortInfoRecord, SwitchInfoRecord, records,
 };
 
 /// M_KeyProtectBits from which a Get without the key is not answered (spec 14.2.4).
@@ -80,6 +80,14 @@ impl Topology {
             (PortInfoRecord::ID, None, Some(via)) if ok => {
                 if let Some(record) = records::<PortInfoRecord>(&view).next() {
                     self.told_port(via, record.port_info(), changes);
+                }
+            }
+            (SwitchInfoRecord::ID, Some(id), _) if ok => {
+                if let Some(record) = records::<SwitchInfoRecord>(&view).next()
+                    && let Some(node) = self.nodes.get_mut(&id)
+                    && node.guarded
+                {
+                    node.switch = Some(record.switch_info());
                 }
             }
             (PortInfoRecord::ID, Some(id), _) if ok => {

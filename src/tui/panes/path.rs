@@ -91,6 +91,7 @@ fn port(number: Option<u8>, look: &Look) -> String {
 /// Flags of both ports that the path uses, each once.
 fn flags(hop: &HopView<'_>) -> Vec<(&'static str, Role)> {
     let mut words: Vec<(&'static str, Role)> = Vec::new();
+    words.extend(hop.told.then_some(("table from the SA", Role::Warn)));
     let rows = [hop.into.as_ref(), hop.out.as_ref().map(|(row, _)| row)];
     for word in rows.into_iter().flatten().flat_map(|r| flag_words(r.flags)) {
         if !words.contains(&word) {
