@@ -467,3 +467,55 @@ fn without_an_sa_a_protected_switchs_table_is_not_known_and_says_why() {
         path.end
     );
 }
+
+#[test]
+fn a_path_to_whom_only_the_sa_knows_is_followed_as_far_as_it_was_seen() {
+    // Dead from the beginning: discovery finds its link, and nobody at its end.
+    let fabric = default_fabric();
+    let dead = fabric.key("cn012", 1).unwrap();
+    let mut plain = settled(Bench::new(fabric.clone(), SimOptions::healthy()));
+    let lid = plain.lid(dead);
+    let from = plain.key("cn030", 1);
+    plain.read(Topic::Path { from, lid });
+    let whole = plain.model.path(from, lid, plain.engine.now());
+    let script = Script::new().at(Stamp::ZERO, Action::Kill(dead.node));
+    let mut bench = Bench::scripted(fabric, script);
+    bench.run(Stamp::from_secs(15));
+    let model = &bench.model;
+    assert!(model.topology().node(dead.node).is_none());
+    assert!(model.is_unseen("cn012") && !model.is_unseen("cn030"));
+    let port_guid = format!("{:#x}", dead.node.guid.0 + 1);
+    for text in [
+        "cn012",
+        "cn012 mlx5_0",
+        &dead.node.to_string(),
+        &port_guid,
+        &lid.to_string(),
+    ] {
+        assert_eq!(model.find_in_sa(text), Ok(lid), "{text}");
+    }
+    let nobody = model.find_in_sa("4711").unwrap_err();
+    assert!(nobody.contains("no node is called \"4711\""), "{nobody}");
+    bench.read(Topic::Path { from, lid });
+    let now = bench.engine.now();
+    let path = bench.model.path(from, lid, now);
+    let way = |path: &PathView<'_>| -> Vec<_> {
+        let hops = path.hops.iter();
+        hops.map(|h| (h.node, h.enters, h.leaves)).collect()
+    };
+    // As with it alive, but for its own end.
+    let seen = way(&whole);
+    assert_eq!(way(&path), seen[..seen.len() - 1]);
+    assert!(path.arrives && path.known && path.to.is_none());
+    assert_eq!(path.to_in_sa.as_deref(), Some("cn012 mlx5_0"));
+    let beyond = path.beyond.as_ref().unwrap();
+    assert_eq!((beyond.lid, beyond.port, beyond.is_end), (lid, 1, true));
+    let text = report::path(&bench.model, now, from, lid, Format::Text);
+    for part in ["which only the SA knows", "not seen", "as the SA tells it"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let json = report::path(&bench.model, now, from, lid, Format::Json);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["path"]["beyond"]["from"], "sa");
+    assert_eq!(json["path"]["to_in_sa"], "cn012 mlx5_0");
+}

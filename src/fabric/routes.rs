@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 
+use super::topology::Port;
 use super::{Change, Changes, Lid, NodeId, NodeKind, PortKey, Request, Topology};
 use crate::mad::{Attribute, LftRecord, LinearForwardingTable, Mad, Method, records};
 use crate::port::Stamp;
@@ -193,6 +194,8 @@ pub enum End {
     NoSuchPort(u8),
     /// The table names a port without a link.
     NoLink(u8),
+    /// The table names a port whose link is up, and at whose other end nobody is known.
+    Unseen(u8),
     /// The table keeps the LID at the switch, which does not have it.
     KeptBySwitch,
     /// The path comes to a switch for the second time.
@@ -234,6 +237,14 @@ impl Path {
     }
 }
 
+/// Where a path ends that leaves by a port at whose other end nobody is known.
+fn no_peer(port: Option<&Port>, number: u8) -> End {
+    match port.is_some_and(Port::is_up) {
+        true => End::Unseen(number),
+        false => End::NoLink(number),
+    }
+}
+
 /// Follows the tables from a port to a LID. `entry` gives a table's entry, `None` where it was
 /// not read.
 pub fn walk(
@@ -271,11 +282,11 @@ pub fn walk(
                     End::DeadEnd
                 };
             }
-            let peer = node.port(at.port).and_then(|p| p.peer);
+            let port = node.port(at.port);
             hop.leaves = Some(at.port);
             hops.push(hop);
-            let Some(peer) = peer else {
-                break End::NoLink(at.port);
+            let Some(peer) = port.and_then(|p| p.peer) else {
+                break no_peer(port, at.port);
             };
             (at, enters) = (peer, Some(peer.port));
             continue;
@@ -306,7 +317,7 @@ pub fn walk(
                     None => Err(End::NoSuchPort(port)),
                     Some(p) => {
                         hop.leaves = Some(port);
-                        p.peer.ok_or(End::NoLink(port))
+                        p.peer.ok_or_else(|| no_peer(Some(p), port))
                     }
                 },
             },

@@ -27,8 +27,12 @@ pub struct PathView<'m> {
     pub lid: Lid,
     /// The port that has that LID, if one is known, with its node's name.
     pub to: Option<(PortKey, &'m str)>,
-    /// Every node on it, the first and the last included.
+    /// Who has it as the SA tells, where discovery found nobody who has.
+    pub to_in_sa: Option<String>,
+    /// Every node on it, the first and the last included, as far as discovery saw them.
     pub hops: Vec<HopView<'m>>,
+    /// Who follows the last of them, where the way goes on and was not seen.
+    pub beyond: Option<Beyond>,
     /// It arrives.
     pub arrives: bool,
     /// Whether it arrives is known: every table that it needs was read.
@@ -41,6 +45,21 @@ pub struct PathView<'m> {
     pub outdated: bool,
     /// Its tables are being read.
     pub reading: bool,
+}
+
+/// Who is beyond the part of a path that discovery saw, as the SA tells it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Beyond {
+    /// The port behind which it is.
+    pub via: PortKey,
+    /// Its LID.
+    pub lid: Lid,
+    /// The port by which the path enters it.
+    pub port: u8,
+    /// Its name; empty if the SA did not tell it.
+    pub name: String,
+    /// The path's LID is its own.
+    pub is_end: bool,
 }
 
 /// A node on a path.
@@ -142,6 +161,16 @@ pub struct Destination<'m> {
     pub lids: Vec<Lid>,
 }
 
+impl Beyond {
+    /// Its name, port and LID.
+    pub fn words(&self) -> String {
+        match self.name.as_str() {
+            "" => format!("LID {} port {}", self.lid, self.port),
+            name => format!("{name}[{}] LID {}", self.port, self.lid),
+        }
+    }
+}
+
 impl Model {
     fn named(&self, key: PortKey) -> (PortKey, &str) {
         (key, self.name(key.node))
@@ -178,21 +207,43 @@ impl Model {
                 }
             })
             .collect();
+        let beyond = self.beyond(&path);
+        let ends = beyond.as_ref().is_some_and(|b| b.is_end);
+        let in_sa = || self.only_in_sa().find(|n| n.lid == lid).map(|n| n.name);
         PathView {
             from: self.named(from),
             lid,
             to: path.to.map(|to| self.named(to)),
+            to_in_sa: path.to.map_or_else(in_sa, |_| None),
             hops,
-            arrives: path.end == End::Arrived,
-            known: path.end != End::Unread,
-            end: self.end_words(&path),
+            arrives: path.end == End::Arrived || ends,
+            known: ends || !matches!(path.end, End::Unread | End::Unseen(_)),
+            end: self.end_words(&path, beyond.as_ref()),
+            beyond,
             age: path.oldest().map(|at| now.since(at)),
             outdated: path.oldest().is_some_and(|at| at < self.tables.changed()),
             reading: self.is_read(|t| *t == topic),
         }
     }
 
-    fn end_words(&self, path: &Path) -> String {
+    /// Who is at the end of what was seen of a path.
+    fn beyond(&self, path: &Path) -> Option<Beyond> {
+        let End::Unseen(port) = path.end else {
+            return None;
+        };
+        let via = path.last()?.node.port(port);
+        let (lid, port) = self.other_end_in_sa(via)?;
+        let name = self.only_in_sa().find(|n| n.lid == lid).map(|n| n.name);
+        Some(Beyond {
+            via,
+            lid,
+            port,
+            name: name.unwrap_or_default(),
+            is_end: lid == path.lid,
+        })
+    }
+
+    fn end_words(&self, path: &Path, beyond: Option<&Beyond>) -> String {
         let last = path.last();
         let name = last.map_or("", |hop| self.name(hop.node));
         let lid = path.lid;
@@ -215,6 +266,21 @@ impl Model {
                 format!("black hole: {name} takes LID {lid} for its own, which it is not")
             }
             End::Loop => format!("loop: it comes to {name} again"),
+            End::Unseen(port) => match beyond {
+                Some(to) if to.is_end => format!(
+                    "arrives as the SA tells it: {} is behind {name}[{port}], where discovery \
+                     found nobody",
+                    to.words()
+                ),
+                Some(to) => format!(
+                    "behind {name}[{port}] it goes on unseen, to {} as the SA tells it",
+                    to.words()
+                ),
+                None => format!(
+                    "behind {name}[{port}] it goes on unseen: the link is up, and nobody answers \
+                     there"
+                ),
+            },
             End::Unread => {
                 let node = last.and_then(|hop| self.topology.node(hop.node));
                 let answers = last.is_none_or(|hop| self.answers(hop.node));

@@ -64,12 +64,11 @@ fn path_text(model: &Model, now: Stamp, view: &PathView<'_>) -> String {
     let mut out = String::new();
     head(model, now, &mut out);
     let (from, name) = view.from;
-    let _ = writeln!(
-        out,
-        "# path from {name}[{}] to {}",
-        from.port,
-        end(view.to, view.lid)
-    );
+    let to = match &view.to_in_sa {
+        Some(name) => format!("{name} LID {}, which only the SA knows", view.lid),
+        None => end(view.to, view.lid),
+    };
+    let _ = writeln!(out, "# path from {name}[{}] to {to}", from.port);
     let _ = writeln!(out, "# {PATH_LABEL}");
     tables_line(view.age, view.outdated, &mut out);
     for hop in view.hops.iter().filter(|hop| hop.told) {
@@ -112,6 +111,26 @@ fn path_text(model: &Model, now: Stamp, view: &PathView<'_>) -> String {
             flags(hop).join(","),
         ]);
     }
+    if let Some(beyond) = &view.beyond {
+        let mut row = vec![String::new(); 13];
+        let name = match beyond.name.as_str() {
+            "" => "(unknown)",
+            name => name,
+        };
+        for (cell, text) in row.iter_mut().zip([
+            view.hops.len().to_string(),
+            name.to_owned(),
+            "not seen".to_owned(),
+            beyond.lid.to_string(),
+            beyond.port.to_string(),
+        ]) {
+            *cell = text;
+        }
+        if let Some(last) = row.last_mut() {
+            "as the SA tells it".clone_into(last);
+        }
+        table.row(row);
+    }
     table.write(&mut out);
     let switches = view
         .hops
@@ -124,6 +143,9 @@ fn path_text(model: &Model, now: Stamp, view: &PathView<'_>) -> String {
             "# arrives, over {}",
             so_many(switches, "switch", "switches")
         );
+        if view.beyond.is_some() {
+            let _ = writeln!(out, "# {}", view.end);
+        }
     } else if !view.known {
         let _ = writeln!(out, "# NOT KNOWN whether it arrives: {}", view.end);
     } else {
@@ -159,6 +181,10 @@ fn path_json(model: &Model, now: Stamp, view: &PathView<'_>) -> String {
         "lid": view.lid,
         "to": view.to.map(|(to, name)| serde_json::json!({
             "guid": to.node.to_string(), "port": to.port, "name": name,
+        })),
+        "to_in_sa": view.to_in_sa,
+        "beyond": view.beyond.as_ref().map(|b| serde_json::json!({
+            "name": b.name, "lid": b.lid, "in": b.port, "from": "sa",
         })),
         "basis": PATH_LABEL,
         "arrives": view.arrives,

@@ -247,3 +247,11 @@ fn a_block_that_the_sa_told_counts_as_told_and_a_table_of_all_switches_as_nobody
     bench.forward(LEAF, [2, NO_ROUTE]);
     assert!(!bench.tables.entry(LEAF, FAR_LID).unwrap().told);
 }
+
+#[test]
+fn a_link_that_is_up_to_nobody_known_is_no_black_hole() {
+    let mut bench = bench();
+    bench.port(LEAF.port(3), 0, 0);
+    bench.forward(LEAF, [3, 3]);
+    assert_eq!(bench.end(FAR_LID), End::Unseen(3));
+}

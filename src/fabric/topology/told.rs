@@ -44,6 +44,11 @@ impl Topology {
         self.told.get(&via)
     }
 
+    /// All that the SA told of who is at the other end of ports at which nobody answers.
+    pub fn all_told(&self) -> impl Iterator<Item = (PortKey, &Told)> {
+        self.told.iter().map(|(via, told)| (*via, told))
+    }
+
     /// Learns from a single record that was asked for where a node is silent.
     pub(super) fn learn_record(&mut self, request: &Request, reply: &Mad, changes: &mut Changes) {
         if request.method != Method::Get.code() || !request.is_answered_by(reply) {
