@@ -205,7 +205,8 @@ pub struct ReportArgs {
 /// The reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ReportKind {
-    /// Every port: state, width, speed, peer, counters
+    /// Every port: state, width, speed, peer, counters; AGE is that of the older of the two
+    /// readings, state (each --sweep-interval) and counters (each --interval); JSON has both
     Ports,
     /// Every node: GUID, kind, LID, ports, description
     Nodes,

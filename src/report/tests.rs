@@ -276,6 +276,12 @@ fn json_reads_back_and_says_what_each_number_is() {
     assert_eq!(host["increments"]["SymbolErrorCounter"], 5);
     assert_eq!(host["per_s"]["SymbolErrorCounter"], 1.0);
     assert_eq!(host["tx_bits_per_s"], 32e6);
+    // Of two readings at different times the older one is "the" age.
+    let ages = ["age_s", "state_age_s", "counters_age_s"].map(|k| host[k].as_f64().unwrap());
+    assert!(
+        ages[1] != ages[2] && ages[0] == ages[1].max(ages[2]),
+        "{ages:?}"
+    );
     assert_eq!(host["tx_share"], 32e6 / 100e9);
     assert_eq!(host["peer"]["former"], false);
     assert_eq!(rows[2]["flags"], serde_json::json!(["no_answer", "down"]));
