@@ -283,7 +283,7 @@ impl Model {
                 && (s.data.dest.does_not_answer() || self.is_silent_beyond(s.key)),
             down: down && (had_link || cabled),
             errors: counters.is_some_and(|c| c.has_errors(mark)),
-            below_best: s.port.is_up() && s.own.is_some_and(|p| p.below_best),
+            below_best: s.port.is_up() && s.own.is_some_and(|p| p.below.is_some()),
             saturated: counters.is_some_and(|c| c.is_saturated()),
             not_active: matches!(
                 s.port.info.as_ref().map(|i| i.port_state()),

@@ -13,6 +13,8 @@ use crate::mad::{PhysState, PortState, SmState};
 use crate::model::state::Slot;
 use crate::port::{LocalPort, Stamp};
 
+/// The most that is looked at in a tick.
+const DUE_AT_ONCE: usize = 2_000;
 /// Two SMs that both said so within this time are two masters.
 const MASTERS_WITHIN: Duration = Duration::from_secs(60);
 
@@ -29,7 +31,7 @@ struct Agreement {
 impl Model {
     /// Opens an alert, or sees it again. What of it is news goes into the log, unless that was
     /// said there already by `logged`.
-    fn alert(
+    pub(super) fn alert(
         &mut self,
         at: Stamp,
         key: Key,
@@ -69,7 +71,7 @@ impl Model {
     }
 
     /// Clears an alert, if it is open.
-    fn clear_alert(&mut self, at: Stamp, key: Key, logged: bool) {
+    pub(super) fn clear_alert(&mut self, at: Stamp, key: Key, logged: bool) {
         if !self.alerts.is_open(&key) {
             return;
         }
@@ -266,9 +268,13 @@ impl Model {
         }
     }
 
-    /// Time has passed: looks at what is due.
+    /// Time has passed: looks at what is due. Where very much is at once, the rest waits for the
+    /// next second, so that no tick holds up the screen.
     pub(in crate::model) fn judge_due(&mut self, at: Stamp) {
-        while let Some(due) = self.alerts.next_due(at) {
+        for _ in 0..DUE_AT_ONCE {
+            let Some(due) = self.alerts.next_due(at) else {
+                return;
+            };
             match due {
                 Due::Window(window) => {
                     if let Some((port, counter)) = self.alerts.window_is_due(at, window) {
@@ -318,7 +324,6 @@ impl Model {
         let disabled = info.phys_state() == PhysState::Disabled;
         let own = self.data(key.node).and_then(|n| n.port(key.port));
         let had_link = own.is_some_and(|p| p.had_link) || last.is_some();
-        let below_best = own.is_some_and(|p| p.below_best);
 
         if down {
             self.judge_peer(at, Some(key), true);
@@ -368,8 +373,7 @@ impl Model {
             }
             return;
         };
-        let best = (Some(first), Kind::BelowBest);
-        self.set_alert(at, best, below_best, Severity::Warning, false);
+        self.judge_best(at, first);
         if let Some(agreement) = self.agreement(key, peer) {
             use Severity::{Info, Warning};
             let all = [

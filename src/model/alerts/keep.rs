@@ -125,6 +125,7 @@ impl Alerts {
             Kind::TwoMasters(..) => self.plan(Stamp::ZERO, key),
             _ => {}
         }
+        self.follow_most(&key, true);
         if let Some(old) = self.open.insert(key, alert) {
             *self.counts.of(old.severity) -= 1;
         }

@@ -168,6 +168,21 @@ impl Window {
         self.last = self.last.max(at);
     }
 
+    /// When no more than this is left in it, if nothing is added.
+    fn falls_to(&self, few: u64, length: u64) -> Stamp {
+        const ALL: u64 = BUCKETS as u64;
+        let mut left = self.sum();
+        let mut oldest = (self.head + 1).saturating_sub(ALL);
+        while left > few && oldest < self.head {
+            let sum = self.sums.get((oldest % ALL) as usize).copied();
+            left -= u64::from(sum.unwrap_or(0));
+            if left > few {
+                oldest += 1;
+            }
+        }
+        Stamp((oldest + ALL).saturating_mul(step(length)))
+    }
+
     fn sum(&self) -> u64 {
         self.sums.iter().map(|n| u64::from(*n)).sum()
     }
@@ -392,23 +407,28 @@ impl Alerts {
             }
         }
         for index in 0..u8::try_from(count).unwrap_or(u8::MAX) {
-            if let Some(length) = self.limits.rule(c, index).and_then(|r| length(r.over)) {
-                self.look_again(at, (port, c, index), length, worst.is_some());
-            }
+            self.look_again(at, (port, c, index), worst.is_some());
         }
         worst
     }
 
-    /// Plans when a window is looked at next: with the next bucket while an alert depends on
-    /// it, else when nothing is left in it.
-    fn look_again(&mut self, at: Stamp, key: WindowKey, length: u64, often: bool) {
-        let Some(window) = self.limits.windows.get_mut(&key) else {
+    /// Plans when a window is looked at next: once it may undercut its limit by half while an
+    /// alert depends on it, else when nothing is left in it. A rate's limit moves with the time
+    /// that it was seen for: such a window is looked at with the next bucket.
+    fn look_again(&mut self, at: Stamp, key: WindowKey, alerts: bool) {
+        let Some(rule) = self.limits.rule(key.1, key.2) else {
             return;
         };
-        let wanted = if often {
-            Stamp((at.0 / step(length) + 1).saturating_mul(step(length)))
-        } else {
-            Stamp(window.last.0.saturating_add(length))
+        let (Some(length), Some(window)) = (length(rule.over), self.limits.windows.get_mut(&key))
+        else {
+            return;
+        };
+        let wanted = match rule.over {
+            Over::Rate(_) | Over::Trust(_) if alerts => {
+                Stamp((at.0 / step(length) + 1).saturating_mul(step(length)))
+            }
+            _ if alerts && window.held => window.falls_to(rule.limit / 2, length),
+            _ => Stamp(window.last.0.saturating_add(length)),
         };
         let planned = window.due != Stamp::ZERO && window.due > at;
         if planned && window.due <= wanted {
@@ -434,15 +454,12 @@ impl Alerts {
             let known = self.is_open(&(Some(port), super::Kind::Counter(counter)));
             return known.then_some((port, counter));
         }
-        self.look_again(at, key, length, false);
+        self.look_again(at, key, false);
         Some((port, counter))
     }
 
     /// Puts a window back as a keyframe told it.
     pub fn restore(&mut self, at: Stamp, key: WindowKey, window: Window) {
-        let Some(length) = self.limits.rule(key.1, key.2).and_then(|r| length(r.over)) else {
-            return;
-        };
         self.limits.windows.insert(
             key,
             Window {
@@ -450,7 +467,7 @@ impl Alerts {
                 ..window
             },
         );
-        self.look_again(at, key, length, window.held);
+        self.look_again(at, key, window.held);
     }
 
     /// Forgets the windows of a node.
@@ -523,6 +540,33 @@ mod tests {
         // The first five are gone: six are left, above half of ten.
         assert!(a.weigh(secs(3_700), port, SYMBOL, None, 0, None).is_some());
         assert!(a.weigh(secs(5_500), port, SYMBOL, None, 0, None).is_none());
+    }
+
+    #[test]
+    fn a_window_is_looked_at_when_it_may_be_over_and_not_before() {
+        let mut a = alerts("SymbolErrorCounter=10/h");
+        let port = NodeId::new(1).port(1);
+        let looks = |a: &mut Alerts, until: u64| {
+            let mut all = Vec::new();
+            while let Some(&(when, _)) = a.due.first().filter(|(when, _)| when.0 <= secs(until).0) {
+                let Some(Due::Window(key)) = a.next_due(when) else {
+                    continue;
+                };
+                if a.window_is_due(when, key).is_some() {
+                    a.weigh(when, port, SYMBOL, None, 0, None);
+                }
+                all.push(when.0 / 1_000_000_000);
+            }
+            all
+        };
+        // Buckets of 300 s: 4 errors in the one from 0 s on, 6 from 300 s on, 3 from 900 s on.
+        a.weigh(secs(10), port, SYMBOL, gain(4), 0, None);
+        a.weigh(secs(310), port, SYMBOL, gain(6), 0, None);
+        a.weigh(secs(910), port, SYMBOL, gain(3), 0, None);
+        // At 3,600 s 9 are left and at 3,900 s 3, which is half of ten or less; nothing is left
+        // an hour after the last one.
+        assert_eq!(looks(&mut a, 10_000), [3_610, 3_900, 4_510]);
+        assert_eq!((a.limits.windows.len(), a.due.len()), (0, 0));
     }
 
     #[test]

@@ -86,6 +86,7 @@ impl Model {
             }
             Kind::Counter(c) => c.name().to_owned(),
             Kind::BelowBest => "link below its best".to_owned(),
+            Kind::MostBelowBest(_) => "most links below their best".to_owned(),
             Kind::RecordingStopped | Kind::Note(_) => self.open_cause(key),
             kind => self.alert_cause(&(key.0, kind), None),
         }
@@ -130,6 +131,7 @@ impl Model {
                 format!("link{to} is down{why}")
             }
             Kind::BelowBest => about.map_or_else(String::new, |k| self.below_words(k)),
+            Kind::MostBelowBest(cause) => self.most_words(cause),
             Kind::MtuMismatch => self.ends_words(about, "MTU", |i| i.neighbor_mtu().to_string()),
             Kind::MtuBelowBest => self.mtu_words(about),
             Kind::VlMismatch => {

@@ -6,6 +6,7 @@ mod alerts;
 mod counters;
 mod fec;
 mod keyframes;
+mod links;
 mod log;
 mod optional;
 mod ports;
