@@ -84,10 +84,12 @@ fn read(path: &Path, bytes: &[u8]) -> Command {
     // Another file altogether, or one that is being written: no reason to forget every name.
     let broken = map.names.is_empty() && !problems.is_empty();
     if broken {
-        problems.push(format!(
+        // First: of many problems the last are only counted.
+        let what = format!(
             "no line of the node name map {} is a name: the names stay as they were",
             path.display()
-        ));
+        );
+        problems.insert(0, what);
     }
     Command::Names {
         names: (!broken).then_some(map.names),
@@ -162,7 +164,7 @@ mod tests {
         assert!(none.is_none());
         assert_eq!((asked, why.len()), (1, 3));
         assert!(
-            why[2].ends_with("is a name: the names stay as they were"),
+            why[0].ends_with("is a name: the names stay as they were"),
             "{why:?}"
         );
         // Emptied is not broken.
