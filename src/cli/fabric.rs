@@ -61,7 +61,13 @@ fn simulator(common: &Common, file: Option<&Path>) -> Result<Box<dyn MadPort>, F
                     path.display()
                 ))
             })?;
-            let (fabric, problems) = sim::netfile::parse(&String::from_utf8_lossy(&text));
+            let text = String::from_utf8_lossy(&text);
+            let (mut fabric, mut problems) = sim::netfile::parse(&text);
+            if let Some(name) = path.file_name() {
+                fabric.name = crate::fabric::names::clean(name.as_encoded_bytes());
+            }
+            problems.extend(sim::netfile::scenario(&text, &fabric, &mut options));
+            problems.sort_by_key(|p| p.line);
             for problem in &problems {
                 complain(&format!(
                     "{}:{}: {}",
@@ -76,7 +82,6 @@ fn simulator(common: &Common, file: Option<&Path>) -> Result<Box<dyn MadPort>, F
                     path.display()
                 )));
             }
-            options.faults = sim::Faults::None;
             fabric
         }
     };
