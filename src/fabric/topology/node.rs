@@ -142,6 +142,23 @@ impl Node {
         (lid != 0 && lid < 0xC000).then_some(lid)
     }
 
+    /// First and last LID of each of its ports in this subnet: a switch has one port that counts.
+    pub fn lids(&self) -> impl Iterator<Item = (Lid, Lid)> {
+        let ports = match self.kind {
+            NodeKind::Switch => 0..=0,
+            _ => 1..=u8::try_from(self.ports.len().saturating_sub(1)).unwrap_or(u8::MAX),
+        };
+        let subnet = ports.filter(|p| self.is_in_subnet(*p));
+        subnet.filter_map(|p| self.lids_of(p))
+    }
+
+    /// First and last LID by which `port` is reached, as its LMC has it.
+    pub fn lids_of(&self, port: u8) -> Option<(Lid, Lid)> {
+        let lid = self.lid(port)?;
+        let lmc = self.mask_port(port)?.info.as_ref()?.lmc();
+        Some((lid, lid.saturating_add((1 << lmc) - 1)))
+    }
+
     /// A LID by which the node can be asked anything: port 0's, or that of an active port, first
     /// the one by which it was found.
     pub fn any_lid(&self) -> Option<Lid> {

@@ -294,7 +294,9 @@ impl Model {
         let disabled = info.phys_state() == PhysState::Disabled;
         let own = self.data(key.node).and_then(|n| n.port(key.port));
         let had_link = own.is_some_and(|p| p.had_link) || last.is_some();
-        let below_best = own.is_some_and(|p| p.below_best);
+        // Either end may say so: they are read one after the other.
+        let far = peer.and_then(|p| self.data(p.node)?.port(p.port));
+        let below_best = [own, far].into_iter().flatten().any(|p| p.below_best);
 
         if down {
             self.judge_peer(at, Some(key), true);
@@ -365,6 +367,15 @@ impl Model {
         }
     }
 
+    /// The ends of a port's link do not agree on MTU or virtual lanes, and that is sure.
+    pub(in crate::model) fn ends_disagree(&self, key: PortKey) -> bool {
+        let peer = self.topology.port(key).and_then(|p| p.peer);
+        let first = peer.map_or(key, |p| p.min(key));
+        [Kind::MtuMismatch, Kind::VlMismatch]
+            .iter()
+            .any(|kind| self.alerts.is_open(&(Some(first), *kind)))
+    }
+
     /// Whether both ends of a link agree on MTU and virtual lanes: those that the SM set are in
     /// force once both are Active. `None` before both were read.
     fn agreement(&self, a: PortKey, b: PortKey) -> Option<Agreement> {
@@ -427,6 +438,11 @@ impl Model {
             let alert = (Some(via), Kind::PeerSilent);
             self.set_alert(at, alert, !answers, Severity::Warning, true);
         }
+    }
+
+    /// Whoever is there is silent because an M_Key protects it: no fault, and no alert.
+    pub(in crate::model) fn withdraw_peer(&mut self, via: PortKey) {
+        self.alerts.withdraw(&(Some(via), Kind::PeerSilent));
     }
 
     /// A node whose GUID another one has was found, or is gone.

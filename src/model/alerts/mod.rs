@@ -405,6 +405,14 @@ impl Alerts {
         self.cleared.push_back(alert);
     }
 
+    /// What was alerted of turned out to be as it should be: it leaves no trace.
+    pub fn withdraw(&mut self, key: &Key) {
+        if let Some(alert) = self.open.remove(key) {
+            self.changed = true;
+            *self.counts.of(alert.severity) -= 1;
+        }
+    }
+
     /// When an open alert was last seen.
     pub fn seen(&self, key: &Key) -> Option<Stamp> {
         self.open.get(key).map(|a| a.seen)

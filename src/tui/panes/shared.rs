@@ -10,6 +10,9 @@ use crate::tui::table::{Cell, Column, natural};
 use crate::tui::text::{age, width};
 use crate::tui::theme::{Look, Role};
 
+/// In place of a peer that is not in this subnet.
+pub const ELSEWHERE: &str = "none in this subnet";
+
 /// A row about a port.
 pub trait OfPort {
     /// The port.
@@ -25,6 +28,10 @@ pub trait OfPort {
     /// Who the SA says the silent other end is.
     fn told(&self) -> Option<&str> {
         None
+    }
+    /// Its link leads to nobody in this subnet.
+    fn elsewhere(&self) -> bool {
+        false
     }
     /// How old its newest reply is.
     fn age(&self) -> Option<Duration>;
@@ -51,6 +58,9 @@ impl OfPort for PortRow<'_> {
     }
     fn told(&self) -> Option<&str> {
         self.told.as_deref()
+    }
+    fn elsewhere(&self) -> bool {
+        self.elsewhere
     }
     fn age(&self) -> Option<Duration> {
         self.age
@@ -118,8 +128,14 @@ pub fn peer<R: OfPort>(min: u16, rank: u8) -> Column<R> {
         rank,
         descending: false,
         cmp: |a, b| by_peer(a.peer(), b.peer()),
-        draw: |r, c| draw_peer(r.peer(), r.told(), c),
-        want: Some(|r, look| want_peer(r.peer(), r.told(), look)),
+        draw: |r, c| match r.elsewhere() {
+            true => c.text(ELSEWHERE, Role::Label),
+            false => draw_peer(r.peer(), r.told(), c),
+        },
+        want: Some(|r, look| match r.elsewhere() {
+            true => width(ELSEWHERE, look),
+            false => want_peer(r.peer(), r.told(), look),
+        }),
     }
 }
 
