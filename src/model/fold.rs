@@ -244,6 +244,7 @@ impl Model {
             sweep.took_ns = took.and_then(|t| u64::try_from(t.as_nanos()).ok());
             sweep.failed = s.failed;
         }
+        let first = !self.discovered;
         if s.kind == SweepKind::Discovery {
             let changes = self.topology.discovery_ended();
             self.apply_changes(at, &changes);
@@ -255,6 +256,7 @@ impl Model {
                 self.summarise(at, took, s.failed);
             }
         }
+        self.judge_links(at, s.kind, first);
         self.announce_all();
         self.size = Some(self.count_size());
         true

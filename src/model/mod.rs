@@ -143,6 +143,8 @@ pub struct Model {
     digests_differ: u64,
     log: EventLog,
     alerts: alerts::Alerts,
+    /// Links, and those below their best.
+    links: alerts::Links,
 }
 
 impl Model {

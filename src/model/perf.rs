@@ -6,7 +6,7 @@ use super::log::Kind;
 use super::state::Pending;
 use super::{Model, Num};
 use crate::event::Severity;
-use crate::fabric::{LinkSpeed, PortKey};
+use crate::fabric::{LinkSpeed, PortKey, trusted_ber};
 use crate::mad::details::optional;
 use crate::mad::{
     Attribute, ClassPortInfo, ErrorCounts, Mad, MgmtClass, PortCounters, PortCountersExtended,
@@ -202,6 +202,12 @@ impl Model {
         let lane = speed.and_then(|s| s.signalling_gbps()).unwrap_or(0.0);
         let must_be_rs = speed.is_some_and(|s| s >= LinkSpeed::Hdr);
         (lane * 1e9 * f64::from(lanes), must_be_rs)
+    }
+
+    /// The bit error rate before correction that a port's FEC is trusted with.
+    pub(super) fn trusted_ber(&self, key: PortKey) -> Option<f64> {
+        let mode = self.data(key.node)?.port(key.port)?.fec_mode;
+        trusted_ber(mode, self.topology.node(key.node)?.speed(key.port))
     }
 
     /// An optional attribute was not told, and why.

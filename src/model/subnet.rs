@@ -7,7 +7,7 @@ use super::log::Kind;
 use super::state::{NodeData, PortData};
 use super::view::SubnetSize;
 use crate::event::Severity;
-use crate::fabric::best::below_best;
+use crate::fabric::best::link_of;
 use crate::fabric::{Change, Changes, NodeId, NodeKind, PortKey, Request};
 use crate::mad::{
     Attribute, Mad, MgmtClass, MlnxExtPortInfo, NodeInfo, PortInfo, PortInfoExtended, PortState,
@@ -113,6 +113,7 @@ impl Model {
     }
 
     fn forget(&mut self, id: NodeId) {
+        self.uncount(id);
         let Some(slot) = self.index.remove(&id) else {
             return;
         };
@@ -258,7 +259,7 @@ impl Model {
             .and_then(|s| s.lane_gbps())
             .map_or(0.0, |gbps| gbps * 1e9);
         let lanes = port.width().and_then(|w| w.lanes()).unwrap_or(0);
-        let below = below_best(&self.topology, key).any();
+        let link = link_of(&self.topology, node, key.port);
         let up = port.is_up();
         if let Some(data) = self
             .data_mut(key.node)
@@ -266,9 +267,10 @@ impl Model {
         {
             data.lane_bps = lane;
             data.capacity_bps = lane * f64::from(lanes);
-            data.below_best = below;
+            data.below = link.below;
             data.had_link |= up;
         }
+        self.count_link(key, link.peer);
     }
 
     /// Takes in what the topology says has changed, and puts it into words where it is news.

@@ -288,7 +288,7 @@ impl Model {
                 && (s.data.dest.does_not_answer() || self.is_silent_beyond(s.key)),
             down: down && (had_link || cabled),
             errors: counters.is_some_and(|c| c.has_errors(mark)),
-            below_best: s.port.is_up() && s.own.is_some_and(|p| p.below_best),
+            below_best: s.port.is_up() && s.own.is_some_and(|p| p.below.is_some()),
             disagree: s.port.is_up() && self.ends_disagree(s.key),
             saturated: counters.is_some_and(|c| c.is_saturated()),
             not_active: matches!(

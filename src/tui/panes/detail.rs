@@ -236,6 +236,7 @@ fn packets(page: &mut Page, e: &EndDetail<'_>, room: u16, look: &Look) {
 fn rate_words(ber: Ber, seen: Duration, look: &Look) -> String {
     match ber {
         Ber::Unknown => look.glyphs.unknown.to_owned(),
+        Ber::AtLeast(rate) => format!("at least {} in {}", Ber::Is(rate), age(seen)),
         known => format!("{known} in {}", age(seen)),
     }
 }
