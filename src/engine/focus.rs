@@ -77,7 +77,7 @@ impl Core {
         if !node.present || !has_counters || limited && !switch {
             return;
         }
-        let state = self.nodes.entry(key.node).or_default();
+        let state = self.nodes.of(key.node);
         let fec = state.pma.fec() && key.port != 0;
         let wanted: Vec<u16> = OPTIONAL
             .iter()

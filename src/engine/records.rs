@@ -339,7 +339,7 @@ impl Core {
             };
             let asked = self.topology.node(id).and_then(|n| n.any_lid());
             if asked == Some(record.dlid()) {
-                self.nodes.entry(id).or_default().sl = Some(record.sl());
+                self.nodes.of(id).sl = Some(record.sl());
             }
         }
         self.all_paths_known();

@@ -146,7 +146,7 @@ impl Core {
     /// What the sum says of a port's errors in this sweep; asks for it if nobody did yet.
     pub(super) fn sum_says(&mut self, id: NodeId, port: u8, run: RunId) -> Verdict {
         let count = |core: &Core| core.topology.node(id).map_or(0, |n| counted_ports(n).len());
-        let node = self.nodes.entry(id).or_default();
+        let node = self.nodes.of(id);
         let usable = node.pma.all_ports() && node.pma.wide() && !node.sums.useless;
         if port == 0 || !usable {
             return Verdict::Read;
@@ -159,12 +159,12 @@ impl Core {
                 sums.pause -= 1;
                 sums.reference = None;
             } else if count(self) > 1 {
-                self.nodes.entry(id).or_default().sums.told = Told::Asked;
+                self.nodes.of(id).sums.told = Told::Asked;
                 let job = Job::new(Ask::AllPorts, Who::Node(id)).run(Some(run));
                 self.enqueue(job.attempts(1));
             }
         }
-        let sums = &mut self.nodes.entry(id).or_default().sums;
+        let sums = &mut self.nodes.of(id).sums;
         match sums.told {
             Told::Asked => {
                 sums.deferred.push((port, run));
@@ -178,7 +178,7 @@ impl Core {
 
     /// The sum came.
     pub(super) fn sum_read(&mut self, id: NodeId, mad: &Mad) {
-        let sums = &mut self.nodes.entry(id).or_default().sums;
+        let sums = &mut self.nodes.of(id).sums;
         if sums.told != Told::Asked || !mad.status().is_ok() {
             return;
         }
@@ -224,7 +224,7 @@ impl Core {
         let Some(run) = job.run else {
             return;
         };
-        let sums = &mut self.nodes.entry(id).or_default().sums;
+        let sums = &mut self.nodes.of(id).sums;
         if run.number != sums.run || port == 0 || !mad.status().is_ok() {
             return;
         }
