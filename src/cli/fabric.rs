@@ -46,6 +46,11 @@ fn failure(error: PortError) -> Failure {
     }
 }
 
+/// Says what is wrong with a line of a file; the others are used.
+fn complain_of(path: &Path, line: usize, what: &str) {
+    complain(&format!("{}:{line}: {what}", path.display()));
+}
+
 fn simulator(common: &Common, file: Option<&Path>) -> Result<Box<dyn MadPort>, Failure> {
     let mut options = SimOptions {
         seed: common.seed,
@@ -69,12 +74,7 @@ fn simulator(common: &Common, file: Option<&Path>) -> Result<Box<dyn MadPort>, F
             problems.extend(sim::netfile::scenario(&text, &fabric, &mut options));
             problems.sort_by_key(|p| p.line);
             for problem in &problems {
-                complain(&format!(
-                    "{}:{}: {}",
-                    path.display(),
-                    problem.line,
-                    problem.why
-                ));
+                complain_of(path, problem.line, &problem.why);
             }
             if fabric.nodes.is_empty() {
                 return Err(Failure::Usage(format!(
@@ -110,12 +110,7 @@ fn thresholds(common: &Common) -> Result<Thresholds, Failure> {
             };
             let (thresholds, problems) = Thresholds::parse(&bytes, origin, alerts::is_counter);
             for problem in problems {
-                complain(&format!(
-                    "{}:{}: {}",
-                    path.display(),
-                    problem.line,
-                    problem.what
-                ));
+                complain_of(path, problem.line, &problem.what);
             }
             thresholds
         }
@@ -152,12 +147,7 @@ fn read_names(common: &Common, settings: &mut Settings) -> Result<(), Failure> {
         Ok(bytes) => {
             let (map, problems) = NameMap::parse(&bytes);
             for problem in problems {
-                complain(&format!(
-                    "{}:{}: {}",
-                    path.display(),
-                    problem.line,
-                    problem.what
-                ));
+                complain_of(&path, problem.line, &problem.what);
             }
             settings.names = map.names;
         }

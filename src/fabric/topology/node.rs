@@ -79,6 +79,42 @@ impl Port {
 }
 
 impl Node {
+    /// A node that was found at `entry`, by this route.
+    pub(super) fn found(
+        id: NodeId,
+        info: NodeInfo,
+        (route, entry): (DrPath, u8),
+        generation: u32,
+    ) -> Node {
+        Node {
+            id,
+            kind: NodeKind::from_code(info.node_type().code()),
+            info,
+            description: None,
+            switch: None,
+            ports: Vec::new(),
+            route,
+            entry,
+            proven: generation,
+            seen: generation,
+            present: true,
+            guarded: false,
+        }
+    }
+
+    /// Takes in a NodeInfo that came in answer at `entry`: it says which port that is.
+    pub(super) fn informed(&mut self, info: NodeInfo, entry: u8) {
+        self.info = info;
+        self.kind = NodeKind::from_code(info.node_type().code());
+        let ports = usize::from(info.num_ports()) + 1;
+        self.ports.resize_with(ports, Port::default);
+        let switch = self.kind == NodeKind::Switch;
+        let slot = if switch { 0 } else { usize::from(entry) };
+        if let Some(port) = self.ports.get_mut(slot) {
+            port.guid = Some(Guid(info.port_guid()));
+        }
+    }
+
     /// A port of this node.
     pub fn port(&self, number: u8) -> Option<&Port> {
         self.ports.get(usize::from(number))
