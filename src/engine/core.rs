@@ -170,7 +170,8 @@ pub struct Core {
 
 impl Core {
     /// A core at the session's beginning.
-    pub fn new(config: Config, source: Source) -> Core {
+    pub fn new(mut config: Config, source: Source) -> Core {
+        config.settings.sm_key = config.sm_key.is_some();
         let settings = &config.settings;
         let shares = [Share::new(settings.smp), Share::new(settings.gmp)];
         let mut core = Core {

@@ -10,6 +10,13 @@
 //!   sum did not, before nor after, shows that this node's sum cannot be relied on: it is never
 //!   asked for again.
 //! - A node whose sum changes in every sweep is left alone with it for a while.
+//! - PortXmitWait is part of it. Where only PortCounters has that one, as in switches before the
+//!   64-bit error counters, a congested switch's sum changes in every sweep, and each port is
+//!   read: nothing is saved there, and nothing can be. A sum says that somewhere a port waits, not
+//!   which; a port that sends nothing is no port that does not wait (one that gets no credits at
+//!   all is the gravest case); and PortXmitWait comes in the same reply as the errors, so asking
+//!   for one without the other costs as much. Leaving it out of the comparison would spare the
+//!   reads by showing a share of waiting that is old, when it matters most.
 
 use std::collections::BTreeMap;
 
