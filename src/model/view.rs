@@ -169,6 +169,44 @@ impl Flags {
     }
 }
 
+/// What of many rows is made: what is not wanted is left at nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// The names of both ends.
+    pub names: bool,
+    /// Type, LID, width and speed, the other end, and who is told to be there.
+    pub link: bool,
+    /// Errors, and errors a second.
+    pub errors: bool,
+    /// Packets, their sizes and kinds, and waiting.
+    pub packets: bool,
+    /// The last two minutes.
+    pub history: bool,
+    /// The age, and whether it is stale.
+    pub age: bool,
+}
+
+impl Wanted {
+    /// Everything.
+    pub const ALL: Wanted = Wanted {
+        names: true,
+        link: true,
+        errors: true,
+        packets: true,
+        history: true,
+        age: true,
+    };
+    /// What is always made, alone: states and flags; bits a second.
+    pub const LEAST: Wanted = Wanted {
+        names: false,
+        link: false,
+        errors: false,
+        packets: false,
+        history: false,
+        age: false,
+    };
+}
+
 /// The other end of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerView<'m> {

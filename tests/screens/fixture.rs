@@ -8,7 +8,7 @@ use fabtop::mad::FecMode;
 use fabtop::model::view::{
     AlertCounts, AlertRow, CounterView, DestinationRow, DetailGroup, DetailRow, EndDetail,
     FailureKind, FailureView, FecView, Finding, Flags, HeaderView, InFlightRow, LogLine, PeerView,
-    PortDetail, PortRow, SmView, SubnetSize, SweepView, TotalsView, TrafficRow,
+    PortDetail, PortRow, SmView, SubnetSize, SweepView, TotalsView, TrafficRow, Wanted,
 };
 use fabtop::model::{Baseline, Ber, Num, Part};
 use fabtop::port::{Agent, AgentReport, LocalPort, Stamp};
@@ -579,6 +579,7 @@ impl Facts for Fixture {
         node: NodeId,
         _: Option<&Baseline>,
         _: Stamp,
+        _: Wanted,
         each: &mut dyn FnMut(PortRow<'m>),
     ) {
         let mut rows: Vec<_> = self.ports.iter().filter(|r| r.key.node == node).collect();
@@ -588,8 +589,8 @@ impl Facts for Fixture {
     fn each_traffic<'m>(
         &'m self,
         node: NodeId,
-        _: bool,
         _: Stamp,
+        _: Wanted,
         each: &mut dyn FnMut(TrafficRow<'m>),
     ) {
         let mut rows: Vec<_> = self.traffic.iter().filter(|r| r.key.node == node).collect();

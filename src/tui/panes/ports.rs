@@ -2,7 +2,7 @@
 
 use super::{Sheet, phys_word, shared, state_word};
 use crate::fabric::{NodeId, PortKey, effective_gbps};
-use crate::model::view::{Flags, PortRow};
+use crate::model::view::{Flags, PortRow, Wanted};
 use crate::model::{Baseline, Part};
 use crate::port::Stamp;
 use crate::tui::facts::Facts;
@@ -56,9 +56,27 @@ impl<'a, F: Facts> Source<PortRow<'a>> for Many<'a, F> {
     fn row(&self, key: PortKey) -> Option<PortRow<'a>> {
         self.facts.port(key, self.from, self.at)
     }
-    fn each(&self, node: NodeId, _: &str, each: &mut dyn FnMut(PortKey, PortRow<'a>)) {
+    fn each(
+        &self,
+        node: NodeId,
+        title: &str,
+        filtered: bool,
+        each: &mut dyn FnMut(PortKey, PortRow<'a>),
+    ) {
+        let filter = !self.filter.is_empty();
+        let want = Wanted {
+            names: filter && filtered,
+            link: filter || matches!(title, "Type" | "LID" | "Link" | "Peer[port]"),
+            errors: matches!(title, "Errors" | "Err/s"),
+            age: filter || title == "Age",
+            ..Wanted::LEAST
+        };
+        let mut each = |row: PortRow<'a>| each(row.key, row);
         self.facts
-            .each_port(node, self.from, self.at, &mut |row| each(row.key, row));
+            .each_port(node, self.from, self.at, want, &mut each);
+    }
+    fn sight(&self, row: &PortRow<'a>) -> Option<u64> {
+        (!self.filter.is_empty()).then(|| sight(row))
     }
     fn rank(&self, title: &str, row: &PortRow<'a>) -> Rank {
         rank(title, row)
@@ -308,32 +326,74 @@ fn matches(row: &PortRow<'_>, filter: &Filter) -> bool {
     if filter.is_empty() {
         return true;
     }
-    let mut texts = vec![row.name, kind_word(row)];
-    texts.extend(row.state.map(state_word));
-    texts.extend(row.phys.map(phys_word));
-    texts.extend(flag_words(row.flags).map(|(w, _)| w));
-    texts.extend(row.protected.then_some("protected"));
-    if row.stale {
-        texts.push("stale");
-    }
-    let link = match (row.width, row.speed) {
-        (Some(w), Some(s)) => format!("{w} {s}"),
-        _ => String::new(),
+    // No word holds a blank: width and speed are matched each by itself. Nothing is found in
+    // what is left empty.
+    let (width, speed) = match row.width.zip(row.speed) {
+        Some((width, speed)) => (width.word().unwrap_or("???"), speed.name()),
+        None => ("", ""),
     };
-    texts.push(&link);
-    let mut numbers = vec![u32::from(row.key.port)];
-    numbers.extend(row.lid.map(u32::from));
-    let mut guids = vec![row.key.node.guid.0];
-    texts.extend(row.told.as_deref());
-    if let Some(peer) = &row.peer {
-        texts.push(peer.name);
-        guids.push(peer.key.node.guid.0);
+    let peer = row.peer.as_ref();
+    let mut texts = [""; 17];
+    let all = [
+        row.name,
+        kind_word(row),
+        row.state.map_or("", state_word),
+        row.phys.map_or("", phys_word),
+        if row.protected { "protected" } else { "" },
+        if row.stale { "stale" } else { "" },
+        width,
+        speed,
+        row.told.as_deref().unwrap_or_default(),
+        peer.map_or("", |p| p.name),
+    ];
+    let flags = flag_words(row.flags).map(|(word, _)| word);
+    for (slot, text) in texts.iter_mut().zip(all.into_iter().chain(flags)) {
+        *slot = text;
     }
+    let port = u32::from(row.key.port);
+    let guid = row.key.node.guid.0;
     filter.matches(&Subject {
         texts: &texts,
-        numbers: &numbers,
-        guids: &guids,
+        numbers: &[port, row.lid.map_or(port, u32::from)],
+        guids: &[guid, peer.map_or(guid, |p| p.key.node.guid.0)],
     })
+}
+
+/// A number for all that [`matches`] looks at, but for names.
+fn sight(row: &PortRow<'_>) -> u64 {
+    use std::hash::{DefaultHasher, Hash, Hasher};
+    let f = row.flags;
+    let bits = [
+        f.unreachable,
+        f.no_answer,
+        f.down,
+        f.errors,
+        f.below_best,
+        f.saturated,
+        f.not_active,
+        row.protected,
+        row.stale,
+    ];
+    let mut all = bits.iter().fold(0u64, |all, on| all << 1 | u64::from(*on));
+    let codes = [
+        row.kind as u64,
+        row.state.map_or(0xFF, u64::from),
+        row.phys.map_or(0xFF, u64::from),
+        row.width.map_or(0xFF, |w| w.code().into()),
+        row.speed.map_or(0xFF, |s| s as u64),
+    ];
+    for code in codes {
+        all = all << 8 | code;
+    }
+    let peer = row.peer.as_ref().map(|p| p.key);
+    let mut sight = shared::mix(all, row.lid.map_or(0, |lid| 1 + u64::from(lid)));
+    sight = shared::mix(sight, shared::sight_of(peer));
+    if let Some(told) = &row.told {
+        let mut hash = DefaultHasher::new();
+        told.hash(&mut hash);
+        sight = shared::mix(sight, hash.finish());
+    }
+    sight
 }
 
 fn kind_word(row: &PortRow<'_>) -> &'static str {
