@@ -414,3 +414,50 @@ impl TableState {
         rows
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Whatever part of a table was looked at before, a part of it holds the rows that it
+        /// holds where all of them are sorted, and each row knows its place.
+        #[test]
+        fn every_part_of_a_table_is_as_if_all_of_it_were_sorted(
+            values in prop::collection::vec(0u64..50, 1..4_000),
+            looks in prop::collection::vec((0usize..4_100, 0usize..60), 1..8),
+            descending: bool,
+        ) {
+            let ports = |row: usize| NodeId::new(row as u64 / 40).port((row % 40) as u8);
+            let mut large = Large {
+                list: (0..values.len()).map(ports).collect(),
+                // Every ninth is hidden; names are in the opposite order of GUIDs.
+                state: (0..values.len())
+                    .map(|row| if row % 9 == 4 { State::Hidden } else { State::Kept })
+                    .collect(),
+                place: (0..values.len() as u32).rev().collect(),
+                value: values.clone(),
+                ..Large::default()
+            };
+            large.collect(descending);
+            let mut want: Vec<usize> = (0..values.len()).filter(|row| row % 9 != 4).collect();
+            want.sort_by(|a, b| {
+                let by_value = values[*a].cmp(&values[*b]);
+                let by_value = if descending { by_value.reverse() } else { by_value };
+                by_value.then(b.cmp(a))
+            });
+            let mut shown = Vec::new();
+            for (from, len) in looks {
+                large.expose(&mut shown, from..from + len);
+                prop_assert_eq!(shown.len(), want.len());
+                for at in from.min(want.len())..(from + len).min(want.len()) {
+                    prop_assert_eq!(shown[at] as usize, want[at]);
+                    prop_assert_eq!(large.rank(ports(want[at])), Some(at));
+                }
+            }
+            prop_assert_eq!(large.rank(ports(4)), None);
+        }
+    }
+}
