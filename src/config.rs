@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::engine::MKey;
+use crate::engine::Key;
 use crate::event::{Budget, Settings};
 use crate::fabric::thresholds::{Suppress, Thresholds};
 use crate::record::replay::{SeekTo, Speed};
@@ -205,7 +205,8 @@ pub struct ReportArgs {
 /// The reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ReportKind {
-    /// Every port: state, width, speed, peer, counters
+    /// Every port: state, width, speed, peer, counters; AGE is that of the older of the two
+    /// readings, state (each --sweep-interval) and counters (each --interval); JSON has both
     Ports,
     /// Every node: GUID, kind, LID, ports, description
     Nodes,
@@ -334,6 +335,16 @@ pub struct Common {
     /// Read the M_Key from the first line of FILE
     #[arg(long, global = true, value_name = "FILE", conflicts_with = "m_key")]
     pub m_key_file: Option<PathBuf>,
+
+    /// SM_Key for the SA's tables, as a number: an SA shows some records only to those who know
+    /// it (opensm: P_Key tables; its default is 1). Some do not answer who gives a wrong one, and
+    /// are then asked without. Never shown or recorded, but every user of this host can see a command line: see --sm-key-file
+    #[arg(long, global = true, value_name = "KEY", value_parser = KeyText::take)]
+    pub sm_key: Option<KeyText>,
+
+    /// Read the SM_Key from the first line of FILE
+    #[arg(long, global = true, value_name = "FILE", conflicts_with = "sm_key")]
+    pub sm_key_file: Option<PathBuf>,
 
     /// Names by GUID [default: /etc/rdma/ib-node-name-map or
     /// /etc/opensm/ib-node-name-map, where there is one]
@@ -473,8 +484,8 @@ impl KeyText {
     ///
     /// # Errors
     /// A sentence for the user.
-    pub fn key(&self) -> Result<MKey, String> {
-        m_key(&self.0)
+    pub fn key(&self) -> Result<Key, String> {
+        key(&self.0)
     }
 }
 
@@ -484,14 +495,14 @@ impl std::fmt::Debug for KeyText {
     }
 }
 
-/// An M_Key, in C's notation: 0x hexadecimal, 0 octal, else decimal.
+/// A key, in C's notation: 0x hexadecimal, 0 octal, else decimal.
 ///
 /// # Errors
 /// A sentence that does not repeat the text: it may be a key with a slip in it.
-pub fn m_key(text: &str) -> Result<MKey, String> {
+pub fn key(text: &str) -> Result<Key, String> {
     crate::fabric::names::base0(text.trim())
-        .and_then(MKey::new)
-        .ok_or_else(|| "not an M_Key: give a number such as 0x1234, not 0".into())
+        .and_then(Key::new)
+        .ok_or_else(|| "not a key: give a number such as 0x1234, not 0".into())
 }
 
 fn nanos(time: Duration) -> u64 {
@@ -529,6 +540,8 @@ impl Common {
             attempts: self.attempts,
             names: std::collections::BTreeMap::new(),
             thresholds: Thresholds::default(),
+            // The key itself is the engine's, which says whether there is one.
+            sm_key: false,
         })
     }
 }

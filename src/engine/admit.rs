@@ -25,7 +25,7 @@ impl Core {
         let lane = job.lane();
         if let Some(id) = job.seat {
             let per_node = self.share_ref(lane).per_node();
-            let seat = self.nodes.entry(id).or_default().seat(lane);
+            let seat = self.nodes.of(id).seat(lane);
             if seat.back.is_some() && !job.probe && job.node().is_some() {
                 self.account(job, Done::Failed);
                 return;

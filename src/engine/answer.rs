@@ -66,7 +66,7 @@ impl Core {
         if job.lane() == Lane::Smp || !is_sa(job.ask) {
             share.answered(took, job.attempt > 1, timeout);
             if let Some(id) = job.node() {
-                let seat = self.nodes.entry(id).or_default().seat(job.lane());
+                let seat = self.nodes.of(id).seat(job.lane());
                 seat.rtt.sample(took);
             }
         }
@@ -116,7 +116,7 @@ impl Core {
     fn busy(&mut self, mut job: Job) {
         job.busy += 1;
         if let Some(id) = job.node() {
-            self.nodes.entry(id).or_default().seat(job.lane()).troubled = false;
+            self.nodes.of(id).seat(job.lane()).troubled = false;
         }
         if job.busy >= BUSY_MOST {
             self.finish(job, Done::Failed);
@@ -157,7 +157,7 @@ impl Core {
         if !(1..0xC000).contains(&info.redirect_lid()) || info.redirect_qp() == 0 {
             return false;
         }
-        self.nodes.entry(id).or_default().redirect = Some(Redirect {
+        self.nodes.of(id).redirect = Some(Redirect {
             lid: info.redirect_lid(),
             qpn: info.redirect_qp(),
             qkey: info.redirect_qkey(),
@@ -173,7 +173,7 @@ impl Core {
     /// of the default partition; another one's would count as a violation there. 0 is no key.
     fn is_our_partition(&mut self, id: NodeId, pkey: u16) -> bool {
         let ours = matches!(pkey & 0x7FFF, 0 | 0x7FFF);
-        let told = &mut self.nodes.entry(id).or_default().foreign_pkey;
+        let told = &mut self.nodes.of(id).foreign_pkey;
         if !ours && !std::mem::replace(told, true) {
             self.note(
                 Severity::Warning,
@@ -189,7 +189,7 @@ impl Core {
 
     /// A performance agent redirects to a GID: the SA is asked for the way there, once.
     fn resolve(&mut self, id: NodeId, info: &ClassPortInfo) {
-        let node = self.nodes.entry(id).or_default();
+        let node = self.nodes.of(id);
         let to = (
             info.redirect_gid(),
             info.redirect_qp(),
@@ -227,7 +227,7 @@ impl Core {
         let (Some(record), Some((_, qpn, qkey))) = (record, to) else {
             return self.not_resolved(id);
         };
-        let node = self.nodes.entry(id).or_default();
+        let node = self.nodes.of(id);
         // What it said of itself it said before it could be asked.
         node.forget_pma();
         node.redirect = Some(Redirect {
@@ -248,7 +248,7 @@ impl Core {
             (Ask::SmInfo, _) if ok => self.sm_info(mad),
             (Ask::PerfCaps, Who::Node(id)) => {
                 let info = ClassPortInfo::from_bytes(mad.data()).ok().filter(|_| ok);
-                let node = self.nodes.entry(id).or_default();
+                let node = self.nodes.of(id);
                 // An agent that will not tell is taken to have the basic counters only.
                 node.pma = Pma::Known {
                     caps: info.map(|i| i.cap_mask()).unwrap_or_default(),

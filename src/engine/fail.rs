@@ -85,7 +85,7 @@ impl Core {
             && !job.ask.optional()
             && job.attempt > 1
         {
-            self.nodes.entry(id).or_default().seat(job.lane()).troubled = true;
+            self.nodes.of(id).seat(job.lane()).troubled = true;
         }
         job.attempt += 1;
         self.share(job.lane()).push(job);
@@ -165,7 +165,7 @@ impl Core {
         if let Some(id) = job.node()
             && !job.ask.optional()
         {
-            self.nodes.entry(id).or_default().seat(job.lane()).troubled = true;
+            self.nodes.of(id).seat(job.lane()).troubled = true;
         }
         if last {
             self.give_up(job, pending.request.target);
@@ -183,7 +183,7 @@ impl Core {
                 // Some agents stay silent instead of saying so.
                 self.refused(id, job.ask);
                 if matches!(job.ask, Ask::Fdr10(_) | Ask::Fec(_)) {
-                    self.nodes.entry(id).or_default().no_link_details = true;
+                    self.nodes.of(id).no_link_details = true;
                 }
             }
             self.finish(job, Done::Dropped);
@@ -225,7 +225,7 @@ impl Core {
         if self.is_closing() {
             return;
         }
-        let node = self.nodes.entry(id).or_default();
+        let node = self.nodes.of(id);
         let old = node.seat(lane).back;
         if old.is_some() && !probe {
             // The other one of two requests in flight: counted already.
@@ -236,7 +236,7 @@ impl Core {
             self.probes.remove(&(old.until, id, lane));
         }
         self.probes.insert((back.until, id, lane));
-        let seat = self.nodes.entry(id).or_default().seat(lane);
+        let seat = self.nodes.of(id).seat(lane);
         seat.back = Some(back);
         let waiting = std::mem::take(&mut seat.waiting);
         self.say_back_off(id);
@@ -257,7 +257,7 @@ impl Core {
 
     /// A node answered on a lane: it is well there. True if it had been backing off.
     pub(super) fn is_well(&mut self, id: NodeId, lane: Lane) -> bool {
-        let node = self.nodes.entry(id).or_default();
+        let node = self.nodes.of(id);
         let seat = node.seat(lane);
         seat.troubled = false;
         let Some(back) = seat.back.take() else {

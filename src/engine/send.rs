@@ -144,7 +144,7 @@ impl Core {
             mut mad,
             target,
         } = made;
-        self.sign(&mut mad);
+        self.sign(job.ask, &mut mad);
         let timeout = self.timeout_of(job.ask);
         let now = self.now;
         let times = self.times(&job, timeout);

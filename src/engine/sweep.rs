@@ -447,8 +447,7 @@ impl Core {
             let slot = lane as usize;
             let mark = self
                 .nodes
-                .entry(id)
-                .or_default()
+                .of(id)
                 .skipped_in
                 .get_mut(slot)
                 .map(|mark| std::mem::replace(mark, run.number));

@@ -16,6 +16,18 @@
 //! A counter may have several lines, of different severities. What a file says of a counter takes
 //! the place of all that the program would say of it by itself ([`Thresholds::default`]).
 //!
+//! Every file that ibqueryerrors reads as it was meant names the same ports here
+//! (`tests/foreign_counters.rs`); `=0` means "any" to both, names are compared letter by letter,
+//! and the last of two lines counts. Otherwise it is read with more care:
+//!
+//! - A counter that the file does not name has our own limits, over time. There its limit is 0, so
+//!   that a file about one counter reports every other one that is not zero.
+//! - Blanks around name and value do not count. There `Name = 10` is another name, which nobody
+//!   knows, and so no limit for `Name`.
+//! - A line that is not understood is told of, and its counter keeps our own limits. There a
+//!   text that is no number is 0, what follows a number is dropped (`10/h` is 10), an unknown name
+//!   is passed over without a word, and a line without `=` ends the program.
+//!
 //! This file only knows values; what is measured against them is the model's business.
 
 use std::time::Duration;

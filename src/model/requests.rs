@@ -193,6 +193,7 @@ impl Model {
             _ if class.is_smp() && attribute == SmInfo::ID => {
                 self.sm_info(at, pending, mad);
             }
+            _ if class.is_smp() && mad.status().is_ok() => self.sa_reread(pending),
             _ => {}
         }
     }

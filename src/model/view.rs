@@ -249,8 +249,12 @@ pub struct PortRow<'m> {
     pub flags: Flags,
     /// An M_Key protects the node: what is shown is what the SA tells.
     pub protected: bool,
-    /// Age of the oldest datum in the row; `None` if nothing was ever read.
+    /// Age of the oldest datum in the row: of state or counters. `None` if nothing was ever read.
     pub age: Option<Duration>,
+    /// Age of its state, width, speed and LID (PortInfo).
+    pub state_age: Option<Duration>,
+    /// Age of its counters, while the link is up.
+    pub counters_age: Option<Duration>,
     /// The age is above two intervals of its loop.
     pub stale: bool,
 }

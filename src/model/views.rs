@@ -371,6 +371,8 @@ impl Model {
             flags: self.flags(s, mark),
             protected: s.node.guarded,
             age: info_age.max(counters_age),
+            state_age: info_age,
+            counters_age,
             stale,
         }
     }

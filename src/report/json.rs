@@ -133,6 +133,8 @@ struct Port<'a> {
     peer_in_sa: Option<String>,
     flags: Vec<&'static str>,
     age_s: Option<f64>,
+    state_age_s: Option<f64>,
+    counters_age_s: Option<f64>,
     stale: bool,
     errors: N<u64>,
     errors_per_s: N<f64>,
@@ -303,6 +305,8 @@ fn port_text(
             .chain(row.protected.then_some("protected"))
             .collect(),
         age_s: row.age.map(secs),
+        state_age_s: row.state_age.map(secs),
+        counters_age_s: row.counters_age.map(secs),
         stale: row.stale,
         errors: N(row.errors),
         errors_per_s: N(row.errors_per_s),

@@ -72,6 +72,11 @@ pub struct SimOptions {
     /// Records that the SA shows only to those who know its SM_Key, by attribute ID: others are
     /// denied. opensm does so with P_KeyTableRecord.
     pub sa_trusts: Vec<u16>,
+    /// Where the SA is wrong: attribute ID, LID that a record begins with, and a byte of it of
+    /// which the last bit is another.
+    pub sa_errs: Vec<(u16, u16, usize)>,
+    /// The SA's SM_Key. Who gives another one is not answered, as opensm has it.
+    pub sm_key: u64,
     /// What becomes of undeliverable MADs.
     pub undeliverable: Undeliverable,
     /// Faults.
@@ -95,6 +100,8 @@ impl Default for SimOptions {
             limited_pkey: false,
             reports_taken: false,
             sa_trusts: Vec::new(),
+            sa_errs: Vec::new(),
+            sm_key: 1,
             undeliverable: Undeliverable::Silent,
             faults: Faults::Default,
         }

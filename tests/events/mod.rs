@@ -164,6 +164,7 @@ fn settings() -> impl Strategy<Value = Settings> {
                 attempts,
                 names: names.into_iter().map(|(g, n)| (Guid(g), n)).collect(),
                 thresholds,
+                sm_key: attempts & 1 != 0,
             },
         )
 }

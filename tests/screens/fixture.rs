@@ -173,6 +173,8 @@ impl Fixture {
                 flags: Flags::default(),
                 protected: false,
                 age: Some(secs(2)),
+                state_age: Some(secs(2)),
+                counters_age: Some(secs(2)),
                 stale: false,
             });
             self.traffic.push(TrafficRow {

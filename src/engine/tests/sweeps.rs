@@ -261,12 +261,13 @@ fn a_host_with_the_limited_key_asks_switches_only_and_says_so() {
     core.handle(Stamp::ZERO, super::super::Input::Local(local));
     let mut said = false;
     while let Some(output) = core.poll(Stamp::ZERO) {
-        if let super::super::Output::Event(Event {
-            what: What::Note { text, .. },
-            ..
-        }) = output
-        {
-            said |= text.contains("limited");
+        let super::super::Output::Events = output else {
+            continue;
+        };
+        for event in core.events() {
+            if let What::Note { text, .. } = event.what {
+                said |= text.contains("limited");
+            }
         }
     }
     assert!(said);
