@@ -176,8 +176,10 @@ pub struct Wanted {
     pub names: bool,
     /// Type, LID, width and speed, the other end, and who is told to be there.
     pub link: bool,
-    /// Errors, and errors a second.
+    /// Errors.
     pub errors: bool,
+    /// Errors a second.
+    pub error_rate: bool,
     /// Packets, their sizes and kinds, and waiting.
     pub packets: bool,
     /// The last two minutes.
@@ -192,6 +194,7 @@ impl Wanted {
         names: true,
         link: true,
         errors: true,
+        error_rate: true,
         packets: true,
         history: true,
         age: true,
@@ -201,6 +204,7 @@ impl Wanted {
         names: false,
         link: false,
         errors: false,
+        error_rate: false,
         packets: false,
         history: false,
         age: false,

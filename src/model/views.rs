@@ -347,6 +347,7 @@ impl Model {
             .and_then(|c| c.read_at())
             .map(|at| now.since(at));
         let errors = counters.filter(|_| want.errors);
+        let error_rate = counters.filter(|_| want.error_rate);
         let stale = info_age.is_some_and(|a| a > self.sweep_interval().saturating_mul(2))
             || counters_age.is_some_and(|a| a > limit);
         PortRow {
@@ -367,7 +368,7 @@ impl Model {
             told: want.link.then(|| self.told_peer(s.key)).flatten(),
             lid: want.link.then(|| s.node.lid(s.key.port)).flatten(),
             errors: errors.map_or(Num::Unknown, |c| c.errors(mark, now, limit)),
-            errors_per_s: errors.map_or(Num::Unknown, |c| c.errors_per_s(now, limit)),
+            errors_per_s: error_rate.map_or(Num::Unknown, |c| c.errors_per_s(now, limit)),
             flags: self.flags(s, mark),
             protected: s.node.guarded,
             age: info_age.max(counters_age),

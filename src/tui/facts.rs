@@ -31,6 +31,8 @@ pub trait Facts: Clone {
     fn layout(&self) -> u64;
     /// Grows whenever a row of this node's ports could show something else, but for its age.
     fn changed(&self, node: NodeId) -> u64;
+    /// The same, but for counters and flags.
+    fn shape(&self, node: NodeId) -> u64;
     /// One row of [`Facts::ports`].
     fn port(&self, key: PortKey, from: Option<&Baseline>, now: Stamp) -> Option<PortRow<'_>>;
     /// The rows of [`Facts::ports`] that a node has, in order of port, as far as they are wanted.
@@ -137,6 +139,9 @@ impl Facts for Model {
     }
     fn changed(&self, node: NodeId) -> u64 {
         Model::changed(self, node)
+    }
+    fn shape(&self, node: NodeId) -> u64 {
+        Model::shape(self, node)
     }
     fn port(&self, key: PortKey, from: Option<&Baseline>, now: Stamp) -> Option<PortRow<'_>> {
         Model::port_since(self, key, from, now)

@@ -573,6 +573,9 @@ impl Facts for Fixture {
     fn changed(&self, _: NodeId) -> u64 {
         self.revision
     }
+    fn shape(&self, _: NodeId) -> u64 {
+        self.revision
+    }
     fn port(&self, key: PortKey, _: Option<&Baseline>, _: Stamp) -> Option<PortRow<'_>> {
         self.ports.iter().find(|r| r.key == key).cloned()
     }

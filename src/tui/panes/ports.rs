@@ -50,6 +50,9 @@ impl<'a, F: Facts> Source<PortRow<'a>> for Many<'a, F> {
     fn changed(&self, node: NodeId) -> u64 {
         self.facts.changed(node)
     }
+    fn shape(&self, node: NodeId) -> u64 {
+        self.facts.shape(node)
+    }
     fn name(&self, node: NodeId) -> &str {
         self.facts.name(node)
     }
@@ -66,8 +69,9 @@ impl<'a, F: Facts> Source<PortRow<'a>> for Many<'a, F> {
         let filter = !self.filter.is_empty();
         let want = Wanted {
             names: filter && filtered,
-            link: filter || matches!(title, "Type" | "LID" | "Link" | "Peer[port]"),
-            errors: matches!(title, "Errors" | "Err/s"),
+            link: filter && filtered || matches!(title, "Type" | "LID" | "Link" | "Peer[port]"),
+            errors: title == "Errors",
+            error_rate: title == "Err/s",
             age: filter || title == "Age",
             ..Wanted::LEAST
         };
@@ -359,9 +363,8 @@ fn matches(row: &PortRow<'_>, filter: &Filter) -> bool {
     })
 }
 
-/// A number for all that [`matches`] looks at, but for names.
+/// A number for all that [`matches`] looks at, but for what the node and its links are.
 fn sight(row: &PortRow<'_>) -> u64 {
-    use std::hash::{DefaultHasher, Hash, Hasher};
     let f = row.flags;
     let bits = [
         f.unreachable,
@@ -374,26 +377,7 @@ fn sight(row: &PortRow<'_>) -> u64 {
         row.protected,
         row.stale,
     ];
-    let mut all = bits.iter().fold(0u64, |all, on| all << 1 | u64::from(*on));
-    let codes = [
-        row.kind as u64,
-        row.state.map_or(0xFF, u64::from),
-        row.phys.map_or(0xFF, u64::from),
-        row.width.map_or(0xFF, |w| w.code().into()),
-        row.speed.map_or(0xFF, |s| s as u64),
-    ];
-    for code in codes {
-        all = all << 8 | code;
-    }
-    let peer = row.peer.as_ref().map(|p| p.key);
-    let mut sight = shared::mix(all, row.lid.map_or(0, |lid| 1 + u64::from(lid)));
-    sight = shared::mix(sight, shared::sight_of(peer));
-    if let Some(told) = &row.told {
-        let mut hash = DefaultHasher::new();
-        told.hash(&mut hash);
-        sight = shared::mix(sight, hash.finish());
-    }
-    sight
+    bits.iter().fold(0, |all, on| all << 1 | u64::from(*on))
 }
 
 fn kind_word(row: &PortRow<'_>) -> &'static str {

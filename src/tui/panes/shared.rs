@@ -194,16 +194,3 @@ fn want_peer(peer: Option<&PeerView<'_>>, told: Option<&str>, look: &Look) -> u1
         width(p.name, look) + port + if p.former { 4 } else { 0 }
     })
 }
-
-/// Mixes a number into another: what a filter sees of a row is told apart by such.
-pub fn mix(a: u64, b: u64) -> u64 {
-    (a.rotate_left(23) ^ b).wrapping_mul(0x9E37_79B9_7F4A_7C15)
-}
-
-/// A number for the other end of a link.
-pub fn sight_of(peer: Option<PortKey>) -> u64 {
-    peer.map_or(0, |peer| {
-        let place = u64::from(peer.node.twin) << 8 | u64::from(peer.port);
-        mix(peer.node.guid.0, place + 1)
-    })
-}

@@ -72,6 +72,9 @@ impl<'a, F: Facts> Source<TrafficRow<'a>> for Many<'a, F> {
     fn changed(&self, node: NodeId) -> u64 {
         self.facts.changed(node)
     }
+    fn shape(&self, node: NodeId) -> u64 {
+        self.facts.shape(node)
+    }
     fn name(&self, node: NodeId) -> &str {
         self.facts.name(node)
     }
@@ -88,19 +91,17 @@ impl<'a, F: Facts> Source<TrafficRow<'a>> for Many<'a, F> {
         let filter = !self.filter.is_empty();
         let want = Wanted {
             names: filter && filtered,
-            link: filter || title == "Peer[port]",
+            link: filter && filtered || title == "Peer[port]",
             packets: matches!(title, "TX pkt/s" | "RX pkt/s" | "B/pkt" | "Mcast" | "Wait"),
             history: title == HISTORY,
-            age: true,
+            age: filter || title == "Age",
             ..Wanted::LEAST
         };
         let mut each = |row: TrafficRow<'a>| each(row.key, row);
         self.facts.each_traffic(node, self.at, want, &mut each);
     }
     fn sight(&self, row: &TrafficRow<'a>) -> Option<u64> {
-        let peer = row.peer.as_ref().map(|p| p.key);
-        let sight = || shared::mix(shared::sight_of(peer), row.stale.into());
-        (!self.filter.is_empty()).then(sight)
+        (!self.filter.is_empty()).then(|| row.stale.into())
     }
     fn rank(&self, title: &str, row: &TrafficRow<'a>) -> Rank {
         rank(title, row)

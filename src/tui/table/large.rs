@@ -62,8 +62,11 @@ pub trait Source<R> {
     fn each(&self, node: NodeId, title: &str, filtered: bool, each: &mut dyn FnMut(PortKey, R));
     /// What a row is sorted by in the column of this title.
     fn rank(&self, title: &str, row: &R) -> Rank;
-    /// A number for all that a filter could look at, but for names: while it is the same, the
-    /// row passes or does not as before. `None` where there is no filter.
+    /// Grows whenever a node or one of its links is another one: what a filter could look at
+    /// besides [`Source::sight`] and names.
+    fn shape(&self, node: NodeId) -> u64;
+    /// A number for what else a filter could look at: while it is the same, the row passes or
+    /// does not as before. `None` where there is no filter.
     fn sight(&self, row: &R) -> Option<u64>;
     /// It passes the filter.
     fn keeps(&self, row: &R) -> bool;
@@ -77,6 +80,7 @@ struct Span {
     node: NodeId,
     rows: Range<usize>,
     changed: u64,
+    shape: u64,
     part: Option<Part>,
 }
 
@@ -108,8 +112,9 @@ pub(super) struct Large {
     rows: usize,
     turn: usize,
     descending: bool,
-    /// The rows that pass the filter: what they are sorted by, and their numbers.
-    kept: Vec<(u64, u32, u32)>,
+    /// The rows that pass the filter: what they are sorted by, and in the lowest bits their
+    /// numbers.
+    kept: Vec<u128>,
     /// The part of them that is in order: what comes before is less, what comes after is more.
     exact: Range<usize>,
 }
@@ -125,6 +130,7 @@ impl Large {
                 node: first.node,
                 rows: from..from + ports.len(),
                 changed: 0,
+                shape: 0,
                 part: None,
             });
             from += ports.len();
@@ -168,6 +174,8 @@ impl Large {
             }
             span.changed = now;
             span.part = source.part(span.node);
+            let shape = source.shape(span.node);
+            let same = std::mem::replace(&mut span.shape, shape) == shape && !all;
             let mut at = span.rows.start;
             source.each(span.node, title, all, &mut |key, made| {
                 while at < span.rows.end && self.list.get(at).is_some_and(|k| *k < key) {
@@ -175,7 +183,7 @@ impl Large {
                     at += 1;
                 }
                 if at < span.rows.end && self.list.get(at) == Some(&key) {
-                    let now = match self.keeps(source, at, &made, all) {
+                    let now = match self.keeps(source, at, &made, (same, all)) {
                         true => (State::Kept, self.number(source.rank(title, &made))),
                         false => (State::Hidden, 0),
                     };
@@ -193,14 +201,20 @@ impl Large {
 
     /// Whether a row passes the filter. As long as what the filter looks at is the same, it does
     /// or does not as before.
-    fn keeps<R>(&mut self, source: &impl Source<R>, row: usize, made: &R, all: bool) -> bool {
+    fn keeps<R>(
+        &mut self,
+        source: &impl Source<R>,
+        row: usize,
+        made: &R,
+        (same, all): (bool, bool),
+    ) -> bool {
         let Some(sight) = source.sight(made) else {
             return true;
         };
         let (Some(before), Some(state)) = (self.sight.get_mut(row), self.state.get(row)) else {
             return false;
         };
-        let same = std::mem::replace(before, sight) == sight;
+        let same = std::mem::replace(before, sight) == sight && same;
         match state {
             _ if all => source.keeps(made),
             State::Kept if same => true,
@@ -229,11 +243,13 @@ impl Large {
         true
     }
 
-    fn key(&self, row: u32) -> (u64, u32) {
-        let row = row as usize;
+    /// What a row is sorted by: its value, then its place in order of name and number.
+    fn key(&self, number: u32) -> u128 {
+        let row = number as usize;
         let value = self.value.get(row).copied().unwrap_or(0);
         let place = self.place.get(row).copied().unwrap_or(0);
-        (if self.descending { !value } else { value }, place)
+        let value = if self.descending { !value } else { value };
+        u128::from(value) << 64 | u128::from(place) << 32 | u128::from(number)
     }
 
     /// Collects the rows that pass the filter, in any order.
@@ -244,10 +260,7 @@ impl Large {
         let rows = (0..).zip(&self.state);
         kept.extend(
             rows.filter(|(_, state)| **state == State::Kept)
-                .map(|(row, _)| {
-                    let (value, place) = self.key(row);
-                    (value, place, row)
-                }),
+                .map(|(row, _)| self.key(row)),
         );
         self.kept = kept;
         self.exact = 0..0;
@@ -260,8 +273,7 @@ impl Large {
             return None;
         }
         let key = self.key(u32::try_from(row).ok()?);
-        let before = self.kept.iter().filter(|(v, p, _)| (*v, *p) < key);
-        Some(before.count())
+        Some(self.kept.iter().filter(|other| **other < key).count())
     }
 
     /// Makes sure that these places of `shown`, and some around them, hold their rows. All other
@@ -287,8 +299,8 @@ impl Large {
             return;
         };
         rows.sort_unstable();
-        for (slot, (.., row)) in shown.iter_mut().skip(from).zip(rows) {
-            *slot = *row;
+        for (slot, key) in shown.iter_mut().skip(from).zip(rows) {
+            *slot = *key as u32;
         }
         self.exact = from..to;
     }
