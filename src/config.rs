@@ -297,7 +297,8 @@ pub struct Common {
     pub discovery_interval: Duration,
 
     /// Wait this long for an answer after the last attempt. The attempts before it follow each
-    /// other by measured latency: 50ms apart at least, each after twice as long as the last
+    /// other by measured latency, each after twice as long as the last: SMPs after 5ms at least
+    /// (the third after 400ms unless MADs are being lost), GMPs after 50ms
     #[arg(long, global = true, value_name = "TIME", default_value = "1s", value_parser = timeout)]
     pub timeout: Duration,
 
@@ -305,8 +306,9 @@ pub struct Common {
     #[arg(long, global = true, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=20))]
     pub attempts: u8,
 
-    /// SMPs in flight at most (one a node); those that are overdue, as dead nodes make them,
-    /// do not count
+    /// SMPs in flight at most (one a node). Those that take longer than usual, lost or to a dead
+    /// node as a rule, do not count: if nodes are slow and not dead, up to 8 times as many more
+    /// can be on their way, until the first late answers show that
     #[arg(long, global = true, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub smp_in_flight: u16,
 
@@ -314,7 +316,7 @@ pub struct Common {
     #[arg(long, global = true, value_name = "N", default_value_t = 5_000)]
     pub smp_rate: u32,
 
-    /// GMPs in flight at most (two a node)
+    /// GMPs in flight at most (two a node); those that are overdue count as with SMPs
     #[arg(long, global = true, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub gmp_in_flight: u16,
 

@@ -63,16 +63,24 @@ impl Core {
         if stage == Stage::Window {
             share.over(&job);
         }
-        if job.lane() == Lane::Smp || !is_sa(job.ask) {
+        let timely = !is_sa(job.ask);
+        if timely {
             share.answered(took, job.attempt > 1, timeout);
-            if let Some(id) = job.node() {
-                let seat = self.nodes.of(id).seat(job.lane());
-                seat.rtt.sample(took);
+            if stage != Stage::Window {
+                share.late();
             }
         }
-        self.end_other_attempts(&job, stage);
+        let needless = self.end_other_attempts(&job, stage);
         job.id = 0;
         let changes = self.topology.learn(&request, &mad);
+        // NodeInfo says who answered; where another one answers, the node asked is not back.
+        let who = match job.ask {
+            Ask::NodeInfo => changes.who,
+            _ => job.node(),
+        };
+        if timely {
+            self.took(job.lane(), who, took, needless);
+        }
         self.routes.learn(self.now, &request, &mad, &changes);
         self.emit(What::Received(Received {
             addr,
@@ -99,17 +107,26 @@ impl Core {
         if status.is_redirect() && self.redirect(job, &mad) {
             return;
         }
-        // NodeInfo says who answered; where another one answers, the node asked is not back.
-        let who = match job.ask {
-            Ask::NodeInfo => changes.who,
-            _ => job.node(),
-        };
         let returned = who.is_some_and(|id| self.is_well(id, job.lane()));
         self.follow(&job, &mad, &changes);
         if returned && job.lane() == Lane::Smp {
             self.walk_again(who);
         }
         self.finish(job, Done::Answered);
+    }
+
+    /// An answer took this long; it came after a further attempt had left if that was `needless`.
+    fn took(&mut self, lane: Lane, who: Option<NodeId>, took: Duration, needless: bool) {
+        if needless {
+            self.share(lane).floor.needless();
+        }
+        if let Some(id) = who {
+            let seat = self.nodes.of(id).seat(lane);
+            seat.rtt.sample(took);
+            if needless {
+                seat.patience = seat.patience.max(took);
+            }
+        }
     }
 
     /// The agent is busy: that is an answer, and the question is put again later.

@@ -14,6 +14,7 @@ use super::job::{Job, Lane};
 use super::nodes::{Back, Nodes};
 use super::records::Records;
 use super::routes::Routes;
+use super::rtt::{CALM, SMP_AGAIN};
 use super::sa::Sa;
 use super::sms::Sms;
 use super::sweep::Loops;
@@ -173,7 +174,10 @@ impl Core {
     pub fn new(mut config: Config, source: Source) -> Core {
         config.settings.sm_key = config.sm_key.is_some();
         let settings = &config.settings;
-        let shares = [Share::new(settings.smp), Share::new(settings.gmp)];
+        let shares = [
+            Share::new(settings.smp, SMP_AGAIN),
+            Share::new(settings.gmp, CALM),
+        ];
         let mut core = Core {
             now: Stamp::ZERO,
             seq: 0,

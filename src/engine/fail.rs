@@ -63,6 +63,16 @@ impl Core {
             self.table.wait_for_port(tid);
             return;
         }
+        let (late, calm) = (pending.late, pending.calm);
+        if now < late && !self.share(job.lane()).floor.is_lossy() {
+            self.table.wait_until(tid, late);
+            return;
+        }
+        // The silence of a protected node ends all questions to it: it is no short one.
+        if now < calm && self.is_protected(&job) {
+            self.table.wait_until(tid, calm);
+            return;
+        }
         if stage == Stage::Window {
             self.share(job.lane()).over(&job);
         }
@@ -108,10 +118,11 @@ impl Core {
     }
 
     /// A request was answered: its other attempts are over too. `stage` was that of the attempt
-    /// that was answered.
-    pub(super) fn end_other_attempts(&mut self, job: &Job, stage: Stage) {
+    /// that was answered. True if a later one had left already: needlessly.
+    pub(super) fn end_other_attempts(&mut self, job: &Job, stage: Stage) -> bool {
+        let mut needless = false;
         if job.id == 0 {
-            return;
+            return needless;
         }
         let mut queued = stage == Stage::Superseded;
         for (tid, other) in self.table.take_attempts(job.id) {
@@ -119,11 +130,13 @@ impl Core {
                 self.share(other.job.lane()).over(&other.job);
             }
             queued &= other.stage == Stage::Superseded;
+            needless |= other.job.attempt > job.attempt;
             self.say_timed_out(tid, &other, false, HowLate::Moot);
         }
         if queued {
             self.table.forgo(job.id);
         }
+        needless
     }
 
     /// A request is over, answered or not: so are the attempts of it that still count.
@@ -172,7 +185,7 @@ impl Core {
         } else {
             job.attempt += 1;
             // A failure that returns at once is paced like one that was waited for.
-            self.delay(job, pending.again);
+            self.delay(job, pending.calm);
         }
     }
 

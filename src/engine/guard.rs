@@ -97,7 +97,7 @@ impl Core {
     }
 
     /// The silence of this request is that of a protected node.
-    fn is_protected(&self, job: &Job) -> bool {
+    pub(super) fn is_protected(&self, job: &Job) -> bool {
         if job.lane() != Lane::Smp {
             return false;
         }

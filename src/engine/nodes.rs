@@ -3,6 +3,7 @@
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
 
 use super::job::{Job, Lane, RunId};
 use super::rtt::Rtt;
@@ -32,6 +33,8 @@ pub(super) struct Seat {
     pub(super) troubled: bool,
     /// Latency of its answers.
     pub(super) rtt: Rtt,
+    /// The longest that it took for an answer when it had been asked again already.
+    pub(super) patience: Duration,
 }
 
 /// What the performance agent of a node can do.

@@ -173,6 +173,8 @@ impl Core {
         let mut times = Times {
             overdue: None,
             again: now + timeout,
+            late: now + timeout,
+            calm: now + timeout,
             resend: false,
             timeout: now + timeout,
             deadline: now + timeout + SLACK,
@@ -180,21 +182,33 @@ impl Core {
         if is_sa(job.ask) {
             return times;
         }
-        let lane = job.lane();
+        let share = self.share_ref(job.lane());
         let none = Rtt::default();
-        let node = job
-            .node()
+        let seat = self
+            .whom(job)
             .and_then(|id| self.nodes.get(&id))
-            .map_or(&none, |node| &node.seat_ref(lane).rtt);
-        let (overdue, again) = waits(&self.share_ref(lane).rtt, node, job.attempt);
-        times.overdue = overdue.map(|wait| now + wait.min(timeout));
-        times.again = now + again.min(timeout);
+            .map(|node| node.seat_ref(job.lane()));
+        let (node, patience) =
+            seat.map_or((&none, Duration::ZERO), |seat| (&seat.rtt, seat.patience));
+        let waits = waits(&share.rtt, &share.floor, node, patience, job.attempt);
+        times.overdue = waits.overdue.map(|wait| now + wait.min(timeout));
+        times.again = now + waits.again.min(timeout);
+        times.late = now + waits.late.min(timeout);
+        times.calm = now + waits.calm.min(timeout);
         times.resend = true;
         if job.ask.optional() && job.attempt >= self.attempts_of(job) {
             // Silence is an answer here, and not worth holding up the node's other questions.
-            times.deadline = times.again;
+            times.deadline = times.calm;
         }
         times
+    }
+
+    /// The node that will answer, as far as that is known.
+    fn whom(&self, job: &Job) -> Option<NodeId> {
+        match job.who {
+            Who::Beyond(via) => self.topology.port(via)?.peer.map(|peer| peer.node),
+            _ => job.node(),
+        }
     }
 
     fn timeout_of(&self, ask: Ask) -> Duration {

@@ -38,6 +38,10 @@ pub(super) struct Pending {
     pub(super) overdue: Option<Stamp>,
     /// When the next attempt may be made.
     pub(super) again: Stamp,
+    /// When it may be made where hardly anything is lost.
+    pub(super) late: Stamp,
+    /// When it may be made if the port gives this one back.
+    pub(super) calm: Stamp,
     /// The next attempt does not wait for the port's word that this one timed out.
     pub(super) resend: bool,
     /// When the port should have reported a timeout.
@@ -58,6 +62,8 @@ impl Pending {
             sent,
             overdue: times.overdue,
             again: times.again,
+            late: times.late,
+            calm: times.calm,
             resend: times.resend,
             timeout: times.timeout,
             deadline: times.deadline,
@@ -82,6 +88,8 @@ impl Pending {
 pub(super) struct Times {
     pub(super) overdue: Option<Stamp>,
     pub(super) again: Stamp,
+    pub(super) late: Stamp,
+    pub(super) calm: Stamp,
     pub(super) resend: bool,
     pub(super) timeout: Stamp,
     pub(super) deadline: Stamp,
@@ -260,6 +268,15 @@ impl Table {
         self.set_alarm(tid, at);
     }
 
+    /// No further attempt follows before this time.
+    pub(super) fn wait_until(&mut self, tid: u32, at: Stamp) {
+        if let Some(pending) = self.get_mut(tid) {
+            pending.again = at;
+            let at = pending.after_overdue();
+            self.set_alarm(tid, at);
+        }
+    }
+
     /// A later attempt follows under the same request id.
     pub(super) fn supersede(&mut self, tid: u32, id: u64) {
         let Some(pending) = self.get_mut(tid) else {
@@ -354,6 +371,8 @@ mod tests {
             Times {
                 overdue: Some(at(overdue)),
                 again: at(deadline),
+                late: at(deadline),
+                calm: at(deadline),
                 resend: true,
                 timeout: at(deadline),
                 deadline: at(deadline),

@@ -99,7 +99,10 @@ impl Model {
                 self.settings.names = before;
                 let text = match (self.settings.names != settings.names, only_names) {
                     (true, true) => {
-                        format!("node name map read again: {} names", settings.names.len())
+                        format!(
+                            "node name map read again: {}",
+                            super::so_many(settings.names.len(), "name", "names")
+                        )
                     }
                     _ => "settings changed".to_owned(),
                 };
