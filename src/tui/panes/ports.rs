@@ -113,8 +113,9 @@ fn rank(title: &str, r: &PortRow<'_>) -> Rank {
                 | flag(f.down, 2)
                 | flag(f.errors, 3)
                 | flag(f.below_best, 4)
-                | flag(f.saturated, 5)
-                | flag(f.not_active, 6)
+                | flag(f.disagree, 5)
+                | flag(f.saturated, 6)
+                | flag(f.not_active, 7)
         }
         "Age" => r.age.map_or(0, |d| 1 + d.as_nanos() as u64),
         _ => return Rank::Place(Some(r.key)),
@@ -134,6 +135,7 @@ pub fn flag_words(f: Flags) -> impl Iterator<Item = (&'static str, Role)> {
         (f.down, "down", Role::Bad),
         (f.errors, "errors", Role::Warn),
         (f.below_best, "below best", Role::Warn),
+        (f.disagree, "ends differ", Role::Warn),
         (f.saturated, "pegged", Role::Warn),
         (f.not_active, "not active", Role::Warn),
     ]
@@ -337,7 +339,7 @@ fn matches(row: &PortRow<'_>, filter: &Filter) -> bool {
         None => ("", ""),
     };
     let peer = row.peer.as_ref();
-    let mut texts = [""; 17];
+    let mut texts = [""; 18];
     let all = [
         row.name,
         kind_word(row),
@@ -348,6 +350,7 @@ fn matches(row: &PortRow<'_>, filter: &Filter) -> bool {
         width,
         speed,
         row.told.as_deref().unwrap_or_default(),
+        if row.elsewhere { shared::ELSEWHERE } else { "" },
         peer.map_or("", |p| p.name),
     ];
     let flags = flag_words(row.flags).map(|(word, _)| word);
@@ -376,6 +379,7 @@ fn sight(row: &PortRow<'_>) -> u64 {
         f.not_active,
         row.protected,
         row.stale,
+        row.elsewhere,
     ];
     bits.iter().fold(0, |all, on| all << 1 | u64::from(*on))
 }
