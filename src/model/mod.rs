@@ -37,6 +37,7 @@ mod sms;
 mod state;
 mod subnet;
 mod totals;
+mod unseen;
 pub mod view;
 mod views;
 

@@ -13,8 +13,8 @@ use crate::mad::FecMode;
 
 pub use super::alerts::AlertCounts;
 pub use super::diagnosis::Finding;
-pub use super::routes::LABEL as PATH_LABEL;
-pub use super::routes::{Destination, HopView, PathView, RouteRow, RoutesView, UsesView};
+pub use super::routes::{Beyond, Destination, HopView, PathView, RouteRow, RoutesView, UsesView};
+pub use super::routes::{LABEL as PATH_LABEL, TOLD as TABLE_TOLD};
 pub use super::sa::{SaDifference, SaOutcome, SaTableView};
 pub use super::sms::SmRow;
 
