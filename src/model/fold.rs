@@ -46,7 +46,11 @@ impl Model {
                 self.agents.push((**report).clone());
                 if let Some(why) = &report.refused {
                     let text = format!("agent {} refused: {}", report.agent, clean(why));
-                    self.say(at, Kind::Agent, Severity::Warning, text);
+                    let severity = match report.is_planarized() {
+                        true => Severity::Info,
+                        false => Severity::Warning,
+                    };
+                    self.say(at, Kind::Agent, severity, text);
                 }
                 true
             }
@@ -250,6 +254,7 @@ impl Model {
             self.compare_digest(at, s);
             if !self.discovered {
                 self.discovered = true;
+                self.touch_elsewhere();
                 self.announce.clear();
                 self.summarise(at, took, s.failed);
             }

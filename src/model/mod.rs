@@ -55,7 +55,7 @@ use std::time::Duration;
 
 use crate::event::{Opened, Pace, Settings, Topic};
 use crate::fabric::routes::Tables;
-use crate::fabric::{NodeId, PortKey, Topology};
+use crate::fabric::{NodeId, NodeKind, PortKey, Topology};
 use crate::port::{AgentReport, LocalPort, Stamp};
 use fixed::FixedMap;
 use log::EventLog;
@@ -182,6 +182,15 @@ impl Model {
         let revision = self.revision + 1;
         if let Some(data) = self.data_mut(node) {
             data.changed = revision;
+        }
+    }
+
+    /// Discovery is over: which adapters have ports on another subnet is known now.
+    fn touch_elsewhere(&mut self) {
+        let nodes = self.topology.nodes();
+        let several = nodes.filter(|n| n.kind != NodeKind::Switch && n.ports.len() > 2);
+        for id in several.map(|n| n.id).collect::<Vec<_>>() {
+            self.touch(id);
         }
     }
 

@@ -156,6 +156,8 @@ pub struct Flags {
     pub errors: bool,
     /// Width or speed is below what both ends can do.
     pub below_best: bool,
+    /// The ends of the link do not agree on MTU or virtual lanes.
+    pub disagree: bool,
     /// An error counter is pegged: new errors cannot be seen.
     pub saturated: bool,
     /// Not Active though the link is up (Init, Armed).
@@ -201,6 +203,9 @@ pub struct PortRow<'m> {
     pub peer: Option<PeerView<'m>>,
     /// Who the SA says is at the other end, where that end is silent and nobody else knows.
     pub told: Option<String>,
+    /// An adapter's further port with a link whose other end is not in this subnet: it may be
+    /// plugged into another one.
+    pub elsewhere: bool,
     /// LID by which it is reached.
     pub lid: Option<u16>,
     /// Sum of the error counters' increments since the session began (or the baseline).

@@ -47,9 +47,14 @@ pub(super) struct Seen<'m> {
 }
 
 impl Seen<'_> {
-    /// It has traffic: a link, or it is a switch's own port.
+    /// It has traffic: a link, whoever is at its other end, or it is a switch's own port.
     fn has_traffic(&self) -> bool {
-        self.port.is_up() && (self.port.peer.is_some() || self.key.port == 0)
+        self.port.is_up()
+    }
+
+    /// Nobody in this subnet is at the other end of its link.
+    fn is_elsewhere(&self) -> bool {
+        self.port.is_up() && !self.node.is_in_subnet(self.key.port)
     }
 }
 
@@ -284,6 +289,7 @@ impl Model {
             down: down && (had_link || cabled),
             errors: counters.is_some_and(|c| c.has_errors(mark)),
             below_best: s.port.is_up() && s.own.is_some_and(|p| p.below.is_some()),
+            disagree: s.port.is_up() && self.ends_disagree(s.key),
             saturated: counters.is_some_and(|c| c.is_saturated()),
             not_active: matches!(
                 s.port.info.as_ref().map(|i| i.port_state()),
@@ -292,10 +298,21 @@ impl Model {
         }
     }
 
-    /// Whoever is at the other end of this port does not say who it is.
+    /// Whoever is at the other end of this port does not say who it is. One that an M_Key
+    /// protects is not asked.
     fn is_silent_beyond(&self, key: PortKey) -> bool {
+        if self.is_guarded_behind(key) {
+            return false;
+        }
         let beyond = self.unexplored.get(&Some(key));
         beyond.is_some_and(|(_, dest)| dest.does_not_answer())
+    }
+
+    /// An M_Key protects who is at the other end: that it is silent is as it should be.
+    pub(super) fn is_guarded_behind(&self, key: PortKey) -> bool {
+        let peer = self.topology.port(key).and_then(|p| p.peer);
+        let node = peer.and_then(|peer| self.topology.node(peer.node));
+        node.is_some_and(|n| n.guarded)
     }
 
     /// Who the SA says is at the silent end of this port's link.
@@ -349,6 +366,7 @@ impl Model {
             speed: s.node.speed(s.key.port),
             peer: self.peer_view(s.port),
             told: self.told_peer(s.key),
+            elsewhere: self.discovered && s.is_elsewhere(),
             lid: s.node.lid(s.key.port),
             errors: counters.map_or(Num::Unknown, |c| c.errors(mark, now, limit)),
             errors_per_s: counters.map_or(Num::Unknown, |c| c.errors_per_s(now, limit)),

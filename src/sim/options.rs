@@ -67,6 +67,8 @@ pub struct SimOptions {
     pub sweep: Duration,
     /// Only the limited default P_Key 0x7FFF is in our table.
     pub limited_pkey: bool,
+    /// Our adapter is a planarized one: IsSMdisabled is set, and no LID-routed SMP leaves it.
+    pub planarized: bool,
     /// Another process has taken the SA's Report method.
     pub reports_taken: bool,
     /// Records that the SA shows only to those who know its SM_Key, by attribute ID: others are
@@ -98,6 +100,7 @@ impl Default for SimOptions {
             sm: SmAt::Auto,
             sweep: Duration::from_millis(50),
             limited_pkey: false,
+            planarized: false,
             reports_taken: false,
             sa_trusts: Vec::new(),
             sa_errs: Vec::new(),

@@ -159,6 +159,7 @@ impl Fixture {
             });
             self.ports.push(PortRow {
                 told: None,
+                elsewhere: false,
                 key,
                 name,
                 kind,

@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{Change, Changes, DrPath, Node, NodeKind, Port, Topology};
-use crate::fabric::{Guid, Lid, NodeId, PortKey, Request};
+use super::{Change, Changes, DrPath, Node, NodeKind, Topology};
+use crate::fabric::{Lid, NodeId, PortKey, Request};
 use crate::mad::{
     Attribute, LinkRecord, Mad, Method, NodeDescription, NodeInfo, NodeRecord, PortInfo,
     PortInfoRecord, records,
@@ -131,37 +131,17 @@ impl Topology {
         changes: &mut Changes,
     ) {
         let id = NodeId::new(info.node_guid());
-        let kind = NodeKind::from_code(info.node_type().code());
         let generation = self.generation;
         let route = self.node(via.node).and_then(|n| n.route.then(via.port));
+        let way = (route.unwrap_or(DrPath::LOCAL), entry);
         self.nodes.entry(id).or_insert_with(|| {
             changes.list.push(Change::NodeAppeared(id));
-            Node {
-                id,
-                kind,
-                info,
-                description: None,
-                switch: None,
-                ports: Vec::new(),
-                route: route.unwrap_or(DrPath::LOCAL),
-                entry,
-                proven: generation,
-                seen: generation,
-                present: true,
-                guarded: false,
-            }
+            Node::found(id, info, way, generation)
         });
         changes.list.extend(self.guard(id, true).list);
         self.saw(id, changes);
         if let Some(node) = self.nodes.get_mut(&id) {
-            node.info = info;
-            node.kind = kind;
-            node.ports
-                .resize_with(usize::from(info.num_ports()) + 1, Port::default);
-            let slot = if kind == NodeKind::Switch { 0 } else { entry };
-            if let Some(port) = node.ports.get_mut(usize::from(slot)) {
-                port.guid = Some(Guid(info.port_guid()));
-            }
+            node.informed(info, entry);
             if let Some(route) = route
                 && node.proven < generation
             {

@@ -91,8 +91,9 @@ fn rank(title: &str, r: &PortRow<'_>) -> Rank {
                 | flag(f.down, 2)
                 | flag(f.errors, 3)
                 | flag(f.below_best, 4)
-                | flag(f.saturated, 5)
-                | flag(f.not_active, 6)
+                | flag(f.disagree, 5)
+                | flag(f.saturated, 6)
+                | flag(f.not_active, 7)
         }
         "Age" => r.age.map_or(0, |d| 1 + d.as_nanos() as u64),
         _ => return Rank::Place(Some(r.key)),
@@ -112,6 +113,7 @@ pub fn flag_words(f: Flags) -> impl Iterator<Item = (&'static str, Role)> {
         (f.down, "down", Role::Bad),
         (f.errors, "errors", Role::Warn),
         (f.below_best, "below best", Role::Warn),
+        (f.disagree, "ends differ", Role::Warn),
         (f.saturated, "pegged", Role::Warn),
         (f.not_active, "not active", Role::Warn),
     ]
@@ -325,6 +327,7 @@ fn matches(row: &PortRow<'_>, filter: &Filter) -> bool {
     numbers.extend(row.lid.map(u32::from));
     let mut guids = vec![row.key.node.guid.0];
     texts.extend(row.told.as_deref());
+    texts.extend(row.elsewhere.then_some(shared::ELSEWHERE));
     if let Some(peer) = &row.peer {
         texts.push(peer.name);
         guids.push(peer.key.node.guid.0);
