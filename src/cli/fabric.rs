@@ -46,6 +46,11 @@ fn failure(error: PortError) -> Failure {
     }
 }
 
+/// Says what is wrong with a line of a file; the others are used.
+fn complain_of(path: &Path, line: usize, what: &str) {
+    complain(&format!("{}:{line}: {what}", path.display()));
+}
+
 fn simulator(common: &Common, file: Option<&Path>) -> Result<Box<dyn MadPort>, Failure> {
     let mut options = SimOptions {
         seed: common.seed,
@@ -61,14 +66,15 @@ fn simulator(common: &Common, file: Option<&Path>) -> Result<Box<dyn MadPort>, F
                     path.display()
                 ))
             })?;
-            let (fabric, problems) = sim::netfile::parse(&String::from_utf8_lossy(&text));
+            let text = String::from_utf8_lossy(&text);
+            let (mut fabric, mut problems) = sim::netfile::parse(&text);
+            if let Some(name) = path.file_name() {
+                fabric.name = crate::fabric::names::clean(name.as_encoded_bytes());
+            }
+            problems.extend(sim::netfile::scenario(&text, &fabric, &mut options));
+            problems.sort_by_key(|p| p.line);
             for problem in &problems {
-                complain(&format!(
-                    "{}:{}: {}",
-                    path.display(),
-                    problem.line,
-                    problem.why
-                ));
+                complain_of(path, problem.line, &problem.why);
             }
             if fabric.nodes.is_empty() {
                 return Err(Failure::Usage(format!(
@@ -76,7 +82,6 @@ fn simulator(common: &Common, file: Option<&Path>) -> Result<Box<dyn MadPort>, F
                     path.display()
                 )));
             }
-            options.faults = sim::Faults::None;
             fabric
         }
     };
@@ -105,12 +110,7 @@ fn thresholds(common: &Common) -> Result<Thresholds, Failure> {
             };
             let (thresholds, problems) = Thresholds::parse(&bytes, origin, alerts::is_counter);
             for problem in problems {
-                complain(&format!(
-                    "{}:{}: {}",
-                    path.display(),
-                    problem.line,
-                    problem.what
-                ));
+                complain_of(path, problem.line, &problem.what);
             }
             thresholds
         }
@@ -147,12 +147,7 @@ fn read_names(common: &Common, settings: &mut Settings) -> Result<(), Failure> {
         Ok(bytes) => {
             let (map, problems) = NameMap::parse(&bytes);
             for problem in problems {
-                complain(&format!(
-                    "{}:{}: {}",
-                    path.display(),
-                    problem.line,
-                    problem.what
-                ));
+                complain_of(&path, problem.line, &problem.what);
             }
             settings.names = map.names;
         }

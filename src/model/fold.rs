@@ -46,7 +46,11 @@ impl Model {
                 self.agents.push((**report).clone());
                 if let Some(why) = &report.refused {
                     let text = format!("agent {} refused: {}", report.agent, clean(why));
-                    self.say(at, Kind::Agent, Severity::Warning, text);
+                    let severity = match report.is_planarized() {
+                        true => Severity::Info,
+                        false => Severity::Warning,
+                    };
+                    self.say(at, Kind::Agent, severity, text);
                 }
                 true
             }
@@ -99,7 +103,10 @@ impl Model {
                 self.settings.names = before;
                 let text = match (self.settings.names != settings.names, only_names) {
                     (true, true) => {
-                        format!("node name map read again: {} names", settings.names.len())
+                        format!(
+                            "node name map read again: {}",
+                            super::so_many(settings.names.len(), "name", "names")
+                        )
                     }
                     _ => "settings changed".to_owned(),
                 };
@@ -247,6 +254,7 @@ impl Model {
             self.compare_digest(at, s);
             if !self.discovered {
                 self.discovered = true;
+                self.touch_elsewhere();
                 self.announce.clear();
                 self.summarise(at, took, s.failed);
             }

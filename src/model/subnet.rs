@@ -140,6 +140,10 @@ impl Model {
             if let Some((old, _)) = self.unexplored.get_mut(&via) {
                 *old = name;
             }
+            // A row says who the SA has there.
+            if let Some(via) = via {
+                self.touch(via.node);
+            }
         }
         let id = changes.who?;
         let slot = self.slot_of(id);
@@ -336,7 +340,16 @@ impl Model {
                     // That it does not answer is as it should be.
                     let slot = self.slot_of(id);
                     let present = self.topology.node(id).is_some_and(|n| n.present);
+                    let via = self.topology.node(id).and_then(|n| n.port(n.entry)?.peer);
+                    // What was asked of somebody unknown there, was asked of it.
+                    let before = via.filter(|_| guarded).and_then(|via| {
+                        self.withdraw_peer(via);
+                        self.unexplored.remove(&Some(via))
+                    });
                     if let Some(data) = self.nodes.get_mut(slot as usize) {
+                        if let Some((_, before)) = before {
+                            data.dest.merge(before);
+                        }
                         if guarded {
                             data.dest.failing = [0; 2];
                             data.dest.silent = None;
@@ -384,7 +397,7 @@ impl Model {
     }
 
     /// The port that a node is reached through, in words.
-    fn behind(&self, id: NodeId) -> String {
+    pub(super) fn behind(&self, id: NodeId) -> String {
         let via = self
             .topology
             .node(id)

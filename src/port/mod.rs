@@ -24,6 +24,10 @@ use crate::mad::Mad;
 pub use pending::Pending;
 pub use umad::UmadPort;
 
+/// Why the agent for LID-routed SMPs is refused at an XDR adapter of several planes.
+pub const NO_LID_ROUTED_SMPS: &str =
+    "a planarized adapter has no LID-routed SMPs: directed routes are used";
+
 /// A moment of the session: nanoseconds on the monotonic clock since the session opened.
 ///
 /// Wall time is `Opened::wall + at`, corrected by later clock-step events.
@@ -209,6 +213,13 @@ pub struct AgentReport {
     pub refused: Option<String>,
     /// Whether Reports of the SA reach us: false if another process owns that method.
     pub reports: bool,
+}
+
+impl AgentReport {
+    /// It is refused as a planarized adapter has it, which is no fault.
+    pub fn is_planarized(&self) -> bool {
+        self.refused.as_deref() == Some(NO_LID_ROUTED_SMPS)
+    }
 }
 
 /// The local port, as its device describes it now.

@@ -16,8 +16,8 @@ use ::umad::{
 };
 
 use super::{
-    Address, Agent, AgentReport, Arrival, Grh, LocalPort, MadPort, Outgoing, Pending, PortError,
-    QP1_QKEY, Source, Stamp, Waker,
+    Address, Agent, AgentReport, Arrival, Grh, LocalPort, MadPort, NO_LID_ROUTED_SMPS, Outgoing,
+    Pending, PortError, QP1_QKEY, Source, Stamp, Waker,
 };
 use crate::mad::{Mad, Method, MgmtClass};
 
@@ -262,10 +262,7 @@ fn register(sides: &mut [Side]) -> Result<Vec<AgentReport>, PortError> {
         if planarized && agent == Agent::SmpLid {
             reports.push(AgentReport {
                 agent,
-                refused: Some(
-                    "a planarized adapter has no LID-routed SMPs: directed routes are used"
-                        .to_owned(),
-                ),
+                refused: Some(NO_LID_ROUTED_SMPS.to_owned()),
                 reports: false,
             });
             continue;

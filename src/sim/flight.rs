@@ -9,7 +9,9 @@ use super::rng::mix;
 use super::world::{Due, Landing, World};
 use crate::fabric::NodeKind;
 use crate::mad::{Mad, MgmtClass, Status};
-use crate::port::{Address, Agent, Arrival, Outgoing, PERMISSIVE_LID, PortError};
+use crate::port::{
+    Address, Agent, Arrival, NO_LID_ROUTED_SMPS, Outgoing, PERMISSIVE_LID, PortError,
+};
 
 /// One MAD on its way, there or back.
 pub struct Flight {
@@ -123,6 +125,12 @@ impl World {
             return Err(PortError::NoAgent {
                 class: code,
                 why: "not registered".into(),
+            });
+        }
+        if self.options.planarized && class == MgmtClass::SubnLid {
+            return Err(PortError::NoAgent {
+                class: code,
+                why: NO_LID_ROUTED_SMPS.into(),
             });
         }
         let local_number = self.local_number();

@@ -69,6 +69,8 @@ pub struct SimOptions {
     pub limited_pkey: bool,
     /// Keys in our table beside that of the default partition, from index 1.
     pub pkeys: Vec<u16>,
+    /// Our adapter is a planarized one: IsSMdisabled is set, and no LID-routed SMP leaves it.
+    pub planarized: bool,
     /// Another process has taken the SA's Report method.
     pub reports_taken: bool,
     /// Records that the SA shows only to those who know its SM_Key, by attribute ID: others are
@@ -101,6 +103,7 @@ impl Default for SimOptions {
             sweep: Duration::from_millis(50),
             limited_pkey: false,
             pkeys: Vec::new(),
+            planarized: false,
             reports_taken: false,
             sa_trusts: Vec::new(),
             sa_errs: Vec::new(),

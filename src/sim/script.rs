@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::fabric::Fabric;
 use crate::fabric::{LinkSpeed, LinkWidth, NodeId, NodeKind, PortKey};
+use crate::mad::{Mtu, Vls};
 use crate::port::Stamp;
 
 /// A counter of a port, as the truth behind every attribute that shows it.
@@ -140,6 +141,20 @@ pub enum Action {
         port: PortKey,
         /// The speed.
         speed: LinkSpeed,
+    },
+    /// One end of a link is set to another MTU: the other end keeps its own.
+    Mtu {
+        /// Which end.
+        port: PortKey,
+        /// NeighborMTU.
+        mtu: Mtu,
+    },
+    /// One end of a link uses other virtual lanes: the other end keeps its own.
+    Lanes {
+        /// Which end.
+        port: PortKey,
+        /// OperationalVLs.
+        vls: Vls,
     },
     /// Somebody resets all counters of a port.
     ResetCounters(PortKey),

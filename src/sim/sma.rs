@@ -389,8 +389,8 @@ impl World {
         info.set_link_width_active(port.width)
             .set_link_speed_active(SpeedCode::new(basic))
             .set_link_speed_ext_active(LinkSpeedExt::new(ext))
-            .set_neighbor_mtu(Mtu::B4096)
-            .set_operational_vls(Vls::Vl0To3);
+            .set_neighbor_mtu(port.mtu)
+            .set_operational_vls(port.vls);
         if xdr {
             info.set_link_speed_ext_active2(LinkSpeedExt2::new(ext2));
         }

@@ -532,10 +532,7 @@ fn names_that_are_read_again_are_shown_and_logged() {
         .iter()
         .map(|l| l.text.as_str())
         .collect();
-    assert!(
-        log.contains(&"node name map read again: 1 names"),
-        "{log:?}"
-    );
+    assert!(log.contains(&"node name map read again: 1 name"), "{log:?}");
     assert!(log.contains(&"map:7: the name is missing"), "{log:?}");
     // The same again is no news; a file that is gone takes no name away.
     let before = session.events.len();

@@ -393,6 +393,15 @@ impl Model {
         }
     }
 
+    /// The ends of a port's link do not agree on MTU or virtual lanes, and that is sure.
+    pub(in crate::model) fn ends_disagree(&self, key: PortKey) -> bool {
+        let peer = self.topology.port(key).and_then(|p| p.peer);
+        let first = peer.map_or(key, |p| p.min(key));
+        [Kind::MtuMismatch, Kind::VlMismatch]
+            .iter()
+            .any(|kind| self.alerts.is_open(&(Some(first), *kind)))
+    }
+
     /// Whether both ends of a link agree on MTU and virtual lanes: those that the SM set are in
     /// force once both are Active. `None` before both were read.
     fn agreement(&self, a: PortKey, b: PortKey) -> Option<Agreement> {
@@ -455,6 +464,11 @@ impl Model {
             let alert = (Some(via), Kind::PeerSilent);
             self.set_alert(at, alert, !answers, Severity::Warning, true);
         }
+    }
+
+    /// Whoever is there is silent because an M_Key protects it: no fault, and no alert.
+    pub(in crate::model) fn withdraw_peer(&mut self, via: PortKey) {
+        self.alerts.discard(&(Some(via), Kind::PeerSilent));
     }
 
     /// A node whose GUID another one has was found, or is gone.
