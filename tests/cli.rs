@@ -458,6 +458,20 @@ fn a_key_that_is_none_is_refused_and_never_repeated() {
 }
 
 #[test]
+fn a_path_leads_to_whom_only_the_sa_knows() {
+    // The simulator's default script has cn013 dead from the beginning.
+    let output = run(&fast(&["report", "path", "cn001", "cn013", "--once"]));
+    assert!(output.status.success(), "{}", stderr(&output));
+    let text = stdout(&output);
+    assert!(text.contains("cn013 mlx5_0 LID"), "{text}");
+    assert!(text.contains("where discovery found nobody"), "{text}");
+    mistake(
+        &fast(&["report", "path", "cn001", "cn999", "--once"]),
+        &["nor in the SA's records", "cn999"],
+    );
+}
+
+#[test]
 fn field_report_19_a_report_says_what_is_missing() {
     let output = run(&fast(&["report", "missing", "--once", "--json"]));
     assert!(output.status.success(), "{}", stderr(&output));

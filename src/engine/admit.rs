@@ -77,7 +77,9 @@ impl Core {
         }
         match job.ask {
             Ask::Table(table) => self.table_over(table, done),
-            Ask::Lft(_) | Ask::SwitchInfo => self.route_answered(job.node(), job.ask, done),
+            Ask::Lft(_) | Ask::SwitchInfo | Ask::ToldLft(..) | Ask::ToldSwitch(_) => {
+                self.route_answered(job.node(), job.ask, done);
+            }
             Ask::SmInfoAt(port) => self.sm_answered(job.node().map(|id| id.port(port)), done),
             _ => {}
         }

@@ -18,7 +18,13 @@ const BUSY_MOST: u8 = 10;
 pub(super) const fn is_sa(ask: Ask) -> bool {
     matches!(
         ask,
-        Ask::Inform(_) | Ask::Path(_) | Ask::PathGid(_) | Ask::Table(_) | Ask::Told(_)
+        Ask::Inform(_)
+            | Ask::Path(_)
+            | Ask::PathGid(_)
+            | Ask::Table(_)
+            | Ask::Told(_)
+            | Ask::ToldLft(..)
+            | Ask::ToldSwitch(_)
     )
 }
 

@@ -13,10 +13,10 @@ use crate::event::{SendFailed, What};
 use crate::fabric::sa::SaTable;
 use crate::fabric::{DrPath, NodeId, NodeKind, Request, Target};
 use crate::mad::{
-    Attribute, ClassPortInfo, Gid, InformInfo, LinearForwardingTable, LinkRecord, Mad, Method,
-    MlnxExtPortInfo, NodeDescription, NodeInfo, NodeRecord, NodeType, PathRecord, PortCaps,
+    Attribute, ClassPortInfo, Gid, InformInfo, LftRecord, LinearForwardingTable, LinkRecord, Mad,
+    Method, MlnxExtPortInfo, NodeDescription, NodeInfo, NodeRecord, NodeType, PathRecord, PortCaps,
     PortCounters, PortCountersExtended, PortExtendedSpeeds, PortInfo, PortInfoExtended,
-    PortInfoRecord, PortSamplesControl, SmInfo, SwitchInfo, component,
+    PortInfoRecord, PortSamplesControl, SmInfo, SwitchInfo, SwitchInfoRecord, component,
 };
 use crate::port::{Address, Agent, Outgoing, PortError};
 
@@ -50,6 +50,24 @@ fn port_record(lid: u16, port: u8, tid: u64) -> Mad {
     record.set_lid(lid).set_port(port);
     let mask = component::PORT_LID | component::PORT_NUM;
     let mut mad = Mad::sa(Method::Get, PortInfoRecord::ID, 0, mask, tid);
+    mad.set_data(&record);
+    mad
+}
+
+/// The question for what a switch does not tell itself: a block of its table, or SwitchInfo.
+fn switch_record(ask: Ask, lid: u16, tid: u64) -> Mad {
+    if let Ask::ToldLft(_, block) = ask {
+        let mut record = LftRecord::new();
+        record.set_lid(lid).set_block(block);
+        let mask = component::LFT_LID | component::LFT_BLOCK;
+        let mut mad = Mad::sa(Method::Get, LftRecord::ID, 0, mask, tid);
+        mad.set_data(&record);
+        return mad;
+    }
+    let mut record = SwitchInfoRecord::new();
+    record.set_lid(lid);
+    let mask = component::SWITCH_LID;
+    let mut mad = Mad::sa(Method::Get, SwitchInfoRecord::ID, 0, mask, tid);
     mad.set_data(&record);
     mad
 }
@@ -474,6 +492,15 @@ impl Core {
                 mad
             }
             Ask::Table(table) => Mad::sa(Method::GetTable, table.id(), 0, 0, tid),
+            Ask::ToldLft(id, _) | Ask::ToldSwitch(id) => {
+                let lid = self.topology.node(id).and_then(|node| node.any_lid());
+                let lid = lid.ok_or(Unmade::NoWay)?;
+                return Ok(Made {
+                    addr: Address::gmp(sm_lid, local.sm_sl, local.pkey_index.unwrap_or(0)),
+                    mad: switch_record(job.ask, lid, tid),
+                    target: Target::node(id, self.generation()),
+                });
+            }
             Ask::Told(step) => {
                 let (mad, target) = self.make_told(step, tid).ok_or(Unmade::Moot)?;
                 return Ok(Made {

@@ -14,8 +14,7 @@ use std::collections::BTreeMap;
 
 use super::{DrPath, Guid, Lid, NodeId, NodeKind, PortKey, Request};
 use crate::mad::{
-    Attribute, Mad, MgmtClass, MlnxExtPortInfo, NodeDescription, NodeInfo, PortInfo,
-    PortInfoExtended, SwitchInfo,
+    Attribute, Mad, MgmtClass, MlnxExtPortInfo, NodeDescription, NodeInfo, PortInfo, SwitchInfo,
 };
 
 pub use change::{Change, Changes};
@@ -266,15 +265,7 @@ impl Topology {
                             MlnxExtPortInfo::from_bytes(view.data()),
                             self.port_mut(id.port((request.modifier & 0xFF) as u8)),
                         ) {
-                            port.vendor = Some(info);
-                        }
-                    }
-                    PortInfoExtended::ID => {
-                        if let (Ok(info), Some(port)) = (
-                            PortInfoExtended::from_bytes(view.data()),
-                            self.port_mut(id.port((request.modifier & 0xFF) as u8)),
-                        ) {
-                            port.extended = Some(info);
+                            port.vendor = Some(Box::new(info));
                         }
                     }
                     _ => {}

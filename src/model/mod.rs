@@ -37,6 +37,7 @@ mod sms;
 mod state;
 mod subnet;
 mod totals;
+mod unseen;
 pub mod view;
 mod views;
 
@@ -177,11 +178,17 @@ impl Model {
         self.data(node).map_or(0, |n| n.changed)
     }
 
+    /// The same, but for counters and for who answers: what the node and its links are.
+    pub fn shape(&self, node: NodeId) -> u64 {
+        self.data(node).map_or(0, |n| n.shape)
+    }
+
     /// Something that a row of this node's ports shows changes in this event.
     fn touch(&mut self, node: NodeId) {
         let revision = self.revision + 1;
         if let Some(data) = self.data_mut(node) {
             data.changed = revision;
+            data.shape = revision;
         }
     }
 

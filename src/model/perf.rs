@@ -33,7 +33,10 @@ impl Model {
         let Some(&slot) = self.index.get(&key.node) else {
             return;
         };
-        self.touch(key.node);
+        let revision = self.revision + 1;
+        if let Some(node) = self.nodes.get_mut(slot as usize) {
+            node.changed = revision;
+        }
         let status = mad.status();
         let view = mad.view();
         let attribute = pending.request.attribute;
@@ -75,7 +78,10 @@ impl Model {
             }
             return;
         }
-        let (bps, must_be_rs) = self.signalling(key);
+        let (bps, must_be_rs) = match attribute {
+            PortExtendedSpeeds::ID => self.signalling(key),
+            _ => (0.0, false),
+        };
         let Some(node) = self.nodes.get_mut(slot as usize) else {
             return;
         };

@@ -66,6 +66,8 @@ pub(super) struct NodeData {
     pub dest: Destination,
     /// The model's revision when a row of its ports changed last.
     pub changed: u64,
+    /// The same, but for what counters and requests changed.
+    pub shape: u64,
 }
 
 impl NodeData {

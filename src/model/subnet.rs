@@ -140,6 +140,10 @@ impl Model {
             if let Some((old, _)) = self.unexplored.get_mut(&via) {
                 *old = name;
             }
+            // A row says who the SA has there.
+            if let Some(via) = via {
+                self.touch(via.node);
+            }
         }
         let id = changes.who?;
         let slot = self.slot_of(id);

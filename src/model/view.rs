@@ -13,8 +13,8 @@ use crate::mad::FecMode;
 
 pub use super::alerts::AlertCounts;
 pub use super::diagnosis::Finding;
-pub use super::routes::LABEL as PATH_LABEL;
-pub use super::routes::{Destination, HopView, PathView, RouteRow, RoutesView, UsesView};
+pub use super::routes::{Beyond, Destination, HopView, PathView, RouteRow, RoutesView, UsesView};
+pub use super::routes::{LABEL as PATH_LABEL, TOLD as TABLE_TOLD};
 pub use super::sa::{SaDifference, SaOutcome, SaTableView};
 pub use super::sms::SmRow;
 
@@ -169,6 +169,48 @@ impl Flags {
     pub fn any(&self) -> bool {
         *self != Flags::default()
     }
+}
+
+/// What of many rows is made: what is not wanted is left at nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// The names of both ends.
+    pub names: bool,
+    /// Type, LID, width and speed, the other end, and who is told to be there.
+    pub link: bool,
+    /// Errors.
+    pub errors: bool,
+    /// Errors a second.
+    pub error_rate: bool,
+    /// Packets, their sizes and kinds, and waiting.
+    pub packets: bool,
+    /// The last two minutes.
+    pub history: bool,
+    /// The age, and whether it is stale.
+    pub age: bool,
+}
+
+impl Wanted {
+    /// Everything.
+    pub const ALL: Wanted = Wanted {
+        names: true,
+        link: true,
+        errors: true,
+        error_rate: true,
+        packets: true,
+        history: true,
+        age: true,
+    };
+    /// What is always made, alone: states and flags; bits a second.
+    pub const LEAST: Wanted = Wanted {
+        names: false,
+        link: false,
+        errors: false,
+        error_rate: false,
+        packets: false,
+        history: false,
+        age: false,
+    };
 }
 
 /// The other end of a link.

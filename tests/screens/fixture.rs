@@ -8,7 +8,7 @@ use fabtop::mad::FecMode;
 use fabtop::model::view::{
     AlertCounts, AlertRow, CounterView, DestinationRow, DetailGroup, DetailRow, EndDetail,
     FailureKind, FailureView, FecView, Finding, Flags, HeaderView, InFlightRow, LogLine, PeerView,
-    PortDetail, PortRow, SmView, SubnetSize, SweepView, TotalsView, TrafficRow,
+    PortDetail, PortRow, SmView, SubnetSize, SweepView, TotalsView, TrafficRow, Wanted,
 };
 use fabtop::model::{Baseline, Ber, Num, Part};
 use fabtop::port::{Agent, AgentReport, LocalPort, Stamp};
@@ -574,6 +574,9 @@ impl Facts for Fixture {
     fn changed(&self, _: NodeId) -> u64 {
         self.revision
     }
+    fn shape(&self, _: NodeId) -> u64 {
+        self.revision
+    }
     fn port(&self, key: PortKey, _: Option<&Baseline>, _: Stamp) -> Option<PortRow<'_>> {
         self.ports.iter().find(|r| r.key == key).cloned()
     }
@@ -582,6 +585,7 @@ impl Facts for Fixture {
         node: NodeId,
         _: Option<&Baseline>,
         _: Stamp,
+        _: Wanted,
         each: &mut dyn FnMut(PortRow<'m>),
     ) {
         let mut rows: Vec<_> = self.ports.iter().filter(|r| r.key.node == node).collect();
@@ -591,8 +595,8 @@ impl Facts for Fixture {
     fn each_traffic<'m>(
         &'m self,
         node: NodeId,
-        _: bool,
         _: Stamp,
+        _: Wanted,
         each: &mut dyn FnMut(TrafficRow<'m>),
     ) {
         let mut rows: Vec<_> = self.traffic.iter().filter(|r| r.key.node == node).collect();

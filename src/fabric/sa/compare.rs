@@ -517,7 +517,8 @@ fn ports(topology: &Topology, reply: &Mad, found: &mut BTreeSet<Difference>) {
         }
         // While a port is down everything but its states may be garbage.
         let up = |state| matches!(state, 2..=4);
-        if !inner && !(up(sa) && up(seen)) {
+        let is_told = inner || up(sa) && up(seen);
+        if !is_told {
             continue;
         }
         let mut left_out = OF_PORT_MOMENT.to_vec();

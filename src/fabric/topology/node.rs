@@ -3,7 +3,7 @@
 use crate::fabric::{DrPath, Guid, Lid, LinkSpeed, LinkWidth, NodeId, NodeKind, PortKey};
 use crate::mad::{
     MlnxExtPortInfo, MlnxSpeeds, NodeDescription, NodeInfo, PortCaps, PortCaps2, PortInfo,
-    PortInfoExtended, SwitchInfo,
+    SwitchInfo,
 };
 
 /// A switch, adapter or router.
@@ -42,9 +42,7 @@ pub struct Port {
     /// PortInfo, as last answered.
     pub info: Option<PortInfo>,
     /// Mellanox ExtendedPortInfo (FDR10), where asked.
-    pub vendor: Option<MlnxExtPortInfo>,
-    /// PortInfoExtended (FEC), where asked.
-    pub extended: Option<PortInfoExtended>,
+    pub vendor: Option<Box<MlnxExtPortInfo>>,
     /// Port GUID, where NodeInfo told it.
     pub guid: Option<Guid>,
     /// The other end of the link.

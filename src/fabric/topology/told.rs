@@ -9,7 +9,7 @@ use super::{Change, Changes, DrPath, Node, NodeKind, Topology};
 use crate::fabric::{Lid, NodeId, PortKey, Request};
 use crate::mad::{
     Attribute, LinkRecord, Mad, Method, NodeDescription, NodeInfo, NodeRecord, PortInfo,
-    PortInfoRecord, records,
+    PortInfoRecord, SwitchInfoRecord, records,
 };
 
 /// M_KeyProtectBits from which a Get without the key is not answered (spec 14.2.4).
@@ -42,6 +42,11 @@ impl Topology {
     /// Who the SA says is at the other end of this port, if its own words are missing.
     pub fn told(&self, via: PortKey) -> Option<&Told> {
         self.told.get(&via)
+    }
+
+    /// All that the SA told of who is at the other end of ports at which nobody answers.
+    pub fn all_told(&self) -> impl Iterator<Item = (PortKey, &Told)> {
+        self.told.iter().map(|(via, told)| (*via, told))
     }
 
     /// Learns from a single record that was asked for where a node is silent.
@@ -80,6 +85,14 @@ impl Topology {
             (PortInfoRecord::ID, None, Some(via)) if ok => {
                 if let Some(record) = records::<PortInfoRecord>(&view).next() {
                     self.told_port(via, record.port_info(), changes);
+                }
+            }
+            (SwitchInfoRecord::ID, Some(id), _) if ok => {
+                if let Some(record) = records::<SwitchInfoRecord>(&view).next()
+                    && let Some(node) = self.nodes.get_mut(&id)
+                    && node.guarded
+                {
+                    node.switch = Some(record.switch_info());
                 }
             }
             (PortInfoRecord::ID, Some(id), _) if ok => {
