@@ -22,6 +22,7 @@ use crate::port::{Agent, Stamp};
 
 /// How often a sweep that is late is looked at.
 const RECHECK: Duration = Duration::from_millis(10);
+
 /// A sweep under way.
 #[derive(Debug, Default)]
 pub(super) struct Run {
