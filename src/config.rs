@@ -222,7 +222,8 @@ pub enum ReportKind {
     Sms,
     /// The SA's tables and where they differ from discovery; with a TABLE, its records
     Sa,
-    /// The path FROM TO by the forwarding tables, hop by hop
+    /// The path FROM TO by the forwarding tables, hop by hop, with each hop's load: it waits for
+    /// two counter readings, which --once spares
     Path,
     /// The forwarding table of a SWITCH: LID, port, destination
     Routes,

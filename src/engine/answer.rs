@@ -169,7 +169,8 @@ impl Core {
         let Ok(info) = ClassPortInfo::from_bytes(mad.data()) else {
             return false;
         };
-        if !self.is_our_partition(id, info.redirect_pkey()) {
+        let pkey = info.redirect_pkey();
+        if !self.is_our_partition(id, pkey) {
             return false;
         }
         // LID 0 means a GID to resolve (spec 13.4.8.1).
@@ -185,6 +186,7 @@ impl Core {
             qpn: info.redirect_qp(),
             qkey: info.redirect_qkey(),
             sl: info.redirect_sl(),
+            pkey,
         });
         job.redirected = true;
         job.attempt = 1;
@@ -192,18 +194,18 @@ impl Core {
         true
     }
 
-    /// Whoever is redirected must use the P_Key that the redirection names. Our GMPs carry that
-    /// of the default partition; another one's would count as a violation there. 0 is no key.
+    /// Whoever is redirected must use the P_Key that the redirection names: any other would count
+    /// as a violation there. It has to be in the local port's table.
     fn is_our_partition(&mut self, id: NodeId, pkey: u16) -> bool {
-        let ours = matches!(pkey & 0x7FFF, 0 | 0x7FFF);
+        let ours = self.pkey_index_for(pkey).is_some();
         let told = &mut self.nodes.of(id).foreign_pkey;
         if !ours && !std::mem::replace(told, true) {
             self.note(
                 Severity::Warning,
                 Some(id),
                 format!(
-                    "its performance management redirects to partition {pkey:#06x}, and this \
-                     port asks in the default one: its counters cannot be read"
+                    "its performance management redirects to partition {pkey:#06x}, whose key \
+                     this port does not have: its counters cannot be read"
                 ),
             );
         }
@@ -217,6 +219,7 @@ impl Core {
             info.redirect_gid(),
             info.redirect_qp(),
             info.redirect_qkey(),
+            info.redirect_pkey(),
         );
         if node.redirect_gid == Some(to) {
             return;
@@ -247,7 +250,7 @@ impl Core {
         let record = PathRecord::from_bytes(mad.data()).ok();
         let record = record.filter(|r| ok && (1..0xC000).contains(&r.dlid()));
         let to = self.nodes.get(&id).and_then(|n| n.redirect_gid);
-        let (Some(record), Some((_, qpn, qkey))) = (record, to) else {
+        let (Some(record), Some((_, qpn, qkey, pkey))) = (record, to) else {
             return self.not_resolved(id);
         };
         let node = self.nodes.of(id);
@@ -258,7 +261,18 @@ impl Core {
             qpn,
             qkey,
             sl: record.sl(),
+            pkey,
         });
+    }
+
+    /// Index of the local key by which GMPs reach a member of a partition with this key. The
+    /// default partition's, and 0, which is no key, mean the one that all others take.
+    pub(super) fn pkey_index_for(&self, pkey: u16) -> Option<u16> {
+        let local = self.local.as_ref()?;
+        match pkey & 0x7FFF {
+            0 | 0x7FFF => Some(local.pkey_index.unwrap_or(0)),
+            _ => local.pkey_index_for(pkey),
+        }
     }
 
     /// What an answer leads to.

@@ -84,6 +84,8 @@ pub(super) struct Redirect {
     pub(super) qpn: u32,
     pub(super) qkey: u32,
     pub(super) sl: u8,
+    /// Its partition's key; 0 if it named none.
+    pub(super) pkey: u16,
 }
 
 /// A set of port numbers.
@@ -139,9 +141,10 @@ pub(super) struct NodeState {
     /// Service level towards it, once the SA told.
     pub(super) sl: Option<u8>,
     pub(super) redirect: Option<Redirect>,
-    /// A redirection to a GID: to where, the queue pair and its key, until the SA resolves it.
-    pub(super) redirect_gid: Option<(Gid, u32, u32)>,
-    /// It redirects to another partition, which was said.
+    /// A redirection to a GID: to where, the queue pair, its key and the partition's, until the
+    /// SA resolves it.
+    pub(super) redirect_gid: Option<(Gid, u32, u32, u16)>,
+    /// It redirects to a partition that this port is not in, which was said.
     pub(super) foreign_pkey: bool,
     pub(super) reread: Reread,
     /// Counter sweep in which it was last counted as skipped.

@@ -416,6 +416,7 @@ impl Core {
             addr.qpn = to.qpn;
             addr.qkey = to.qkey;
             addr.sl = to.sl;
+            addr.pkey_index = self.pkey_index_for(to.pkey).ok_or(Unmade::NoWay)?;
         }
         let generation = self.generation();
         Ok(match port {
@@ -460,7 +461,7 @@ impl Core {
                 mad
             }
             Ask::PathGid(id) => {
-                let (gid, ..) = self
+                let (gid, .., pkey) = self
                     .nodes
                     .get(&id)
                     .and_then(|n| n.redirect_gid)
@@ -470,10 +471,14 @@ impl Core {
                     .set_dgid(gid)
                     .set_sgid(Gid::new(local.gid_prefix, local.port_guid));
                 record.set_reversible(true).set_numb_path(1);
-                let mask = component::PATH_DGID
+                let mut mask = component::PATH_DGID
                     | component::PATH_SGID
                     | component::PATH_REVERSIBLE
                     | component::PATH_NUMB_PATH;
+                if !matches!(pkey & 0x7FFF, 0 | 0x7FFF) {
+                    record.set_pkey(pkey);
+                    mask |= component::PATH_PKEY;
+                }
                 let mut mad = Mad::sa(Method::Get, PathRecord::ID, 0, mask, tid);
                 mad.set_data(&record);
                 mad

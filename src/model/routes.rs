@@ -104,6 +104,8 @@ pub struct RoutesView<'m> {
     pub told: bool,
     /// Blocks that were read, of how many.
     pub read: (usize, usize),
+    /// Why there is none to show.
+    pub note: Option<String>,
     /// Age of the oldest block.
     pub age: Option<Duration>,
     /// A link came or went, or a LID changed, since then.
@@ -291,9 +293,25 @@ impl Model {
                 };
                 format!("the table of {name} was not read{why}")
             }
-            End::NoLinearTable => format!("{name} has no linear forwarding table"),
+            End::NoLinearTable => last
+                .and_then(|hop| self.no_linear_table(hop.node))
+                .unwrap_or_default(),
             End::DeadEnd => format!("nobody known has LID {lid}; it ends at {name}"),
             End::TooLong => "too long: more than 64 switches".to_owned(),
+        }
+    }
+
+    /// Why a switch's table is not shown, where it is no linear one (spec 14.2.5.4: such a switch
+    /// says that its linear table holds 0 entries).
+    fn no_linear_table(&self, switch: NodeId) -> Option<String> {
+        let info = self.topology.node(switch)?.switch.as_ref()?;
+        let name = self.name(switch);
+        match (info.linear_fdb_cap(), info.random_fdb_cap()) {
+            (0, 0) => Some(format!("{name} has no linear forwarding table")),
+            (0, entries) => Some(format!(
+                "{name} uses a random forwarding table (of {entries} entries): it is not shown"
+            )),
+            _ => None,
         }
     }
 
@@ -328,6 +346,7 @@ impl Model {
             rows,
             told: self.tables.is_told(switch, up_to),
             read: self.tables.extent(switch, up_to),
+            note: self.no_linear_table(switch),
             age: oldest.map(|at| now.since(at)),
             outdated: oldest.is_some_and(|at| at < self.tables.changed()),
             reading: self.is_read(|t| *t == Topic::Table { switch }),
@@ -382,6 +401,7 @@ impl Model {
             .sort_by(|a, b| (a.name, a.key).cmp(&(b.name, b.key)));
         let (have, all) = table.read;
         view.note = match table.top {
+            _ if table.note.is_some() => table.note,
             None => Some(format!("{} did not say how large its table is", table.name)),
             Some(_) if have < all => Some(format!(
                 "{have} of {all} blocks of the table of {} were read: there may be more",

@@ -472,6 +472,7 @@ fn local_port(port: &CaPort, node_guid: u64, number: u8, state: u32) -> LocalPor
         cap_mask: port.cap_mask.unwrap_or(0),
         pkey_index: full.or(limited),
         pkey_limited: full.is_none() && limited.is_some(),
+        pkeys: LocalPort::pkeys(port.pkeys.iter().map(|key| key.unwrap_or(0))),
     }
 }
 
@@ -623,6 +624,7 @@ mod tests {
             cap_mask: 0x2651_e848,
             pkey_index: Some(1),
             pkey_limited: true,
+            pkeys: vec![0x8001, 0x7FFF],
         };
         assert_eq!(local_port(&port, expected.node_guid, 1, 4), expected);
     }

@@ -266,7 +266,9 @@ fn routes_text(model: &Model, now: Stamp, view: &RoutesView<'_>) -> String {
 
 fn unread(view: &RoutesView<'_>, out: &mut String) {
     let (have, all) = view.read;
-    if view.top.is_none() {
+    if let Some(note) = &view.note {
+        let _ = writeln!(out, "# {note}");
+    } else if view.top.is_none() {
         let _ = writeln!(out, "# {} did not say how large its table is", view.name);
     } else if have < all {
         let _ = writeln!(
@@ -284,6 +286,7 @@ fn routes_json(model: &Model, now: Stamp, view: &RoutesView<'_>) -> String {
         "lid": view.lid,
         "top": view.top,
         "table_from": table_from(view.told),
+        "note": view.note,
         "blocks_read": view.read.0,
         "blocks": view.read.1,
         "age_s": view.age.map(secs),
@@ -382,6 +385,7 @@ fn uses_json(model: &Model, now: Stamp, view: &UsesView<'_>) -> String {
         "basis": PATH_LABEL,
         "note": view.note,
         "table_from": table_from(view.told),
+        "note": view.note,
         "blocks_read": view.read.0,
         "blocks": view.read.1,
         "age_s": view.age.map(secs),

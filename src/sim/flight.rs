@@ -398,7 +398,10 @@ impl World {
             MgmtClass::SubnDirected | MgmtClass::SubnLid => {
                 self.answer_smp(landing, &mut flight.mad)
             }
-            MgmtClass::Perf => self.answer_perf(landing, flight.addr.lid, &mut flight.mad),
+            MgmtClass::Perf => {
+                let addr = flight.addr;
+                self.answer_perf(landing, addr.lid, addr.pkey_index, &mut flight.mad)
+            }
             MgmtClass::SubnAdm => self.answer_sa(landing, &mut flight.mad),
             _ => Verdict::Silence,
         }

@@ -260,6 +260,7 @@ impl MadPort for IbsimPort {
             cap_mask: info.cap_mask().0,
             pkey_index: full.or(limited).and_then(|i| u16::try_from(i).ok()),
             pkey_limited: full.is_none() && limited.is_some(),
+            pkeys: LocalPort::pkeys(pkeys.pkeys()),
         })
     }
 

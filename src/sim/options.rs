@@ -67,6 +67,8 @@ pub struct SimOptions {
     pub sweep: Duration,
     /// Only the limited default P_Key 0x7FFF is in our table.
     pub limited_pkey: bool,
+    /// Keys in our table beside that of the default partition, from index 1.
+    pub pkeys: Vec<u16>,
     /// Our adapter is a planarized one: IsSMdisabled is set, and no LID-routed SMP leaves it.
     pub planarized: bool,
     /// Another process has taken the SA's Report method.
@@ -100,6 +102,7 @@ impl Default for SimOptions {
             sm: SmAt::Auto,
             sweep: Duration::from_millis(50),
             limited_pkey: false,
+            pkeys: Vec::new(),
             planarized: false,
             reports_taken: false,
             sa_trusts: Vec::new(),

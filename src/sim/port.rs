@@ -231,6 +231,7 @@ impl MadPort for SimPort {
             cap_mask: caps.0,
             pkey_index: Some(0),
             pkey_limited: limited,
+            pkeys: LocalPort::pkeys(world.local_pkeys()),
         })
     }
 

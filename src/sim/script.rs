@@ -223,8 +223,9 @@ pub enum Action {
     Redirect {
         /// Which node.
         node: NodeId,
-        /// Where to: a port's LID; `None` ends it.
-        to: Option<u16>,
+        /// Where to: a port's LID, and the key of the partition in which it answers there;
+        /// `None` ends it.
+        to: Option<(u16, u16)>,
     },
     /// Our own device is removed.
     DeviceGone,

@@ -59,7 +59,8 @@ pub struct Node {
     /// M_KeyLeasePeriod, and when the lease that runs ends.
     pub lease: u16,
     pub lease_ends: Option<u64>,
-    pub redirect: Option<u16>,
+    /// LID and P_Key of where its PMA answers instead.
+    pub redirect: Option<(u16, u16)>,
     pub led: bool,
     /// Nanoseconds since its counters were zero, at the start of the session.
     pub uptime: u64,

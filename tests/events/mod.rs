@@ -200,6 +200,7 @@ fn local_port() -> impl Strategy<Value = LocalPort> {
             cap_mask,
             pkey_index: limited.then_some(lids[0]),
             pkey_limited: limited,
+            pkeys: LocalPort::pkeys(lids),
         })
 }
 
@@ -420,6 +421,7 @@ pub fn local() -> LocalPort {
         cap_mask: 0,
         pkey_index: Some(0),
         pkey_limited: false,
+        pkeys: vec![0xFFFF, 0, 0x8001],
     }
 }
 

@@ -94,6 +94,7 @@ impl Fixture {
             cap_mask: 0,
             pkey_index: Some(0),
             pkey_limited: false,
+            pkeys: vec![0xFFFF],
         });
         for leaf in 0..leaves {
             let leaf_id = guid(1000 + leaf);

@@ -1,6 +1,6 @@
 //! Alerts of forward error correction: bit error rates, and counters at their maximum.
 
-use super::super::Num;
+use super::super::{Counter, Num};
 use super::optional::{fec, fec_mode, hdr, host, rs, speeds};
 use super::*;
 use crate::event::Severity;
@@ -227,4 +227,57 @@ fn who_joins_sees_the_same_rates_of_full_counters() {
     assert!(object.remove("spans").is_some() && object.remove("pegged").is_some());
     let back: crate::event::ledger::WindowLedger = serde_json::from_value(like).unwrap();
     assert!(!back.pegged && back.spans.is_empty());
+}
+
+#[test]
+fn the_same_rate_is_an_alert_with_one_code_and_none_with_a_stronger_one() {
+    // 3e-5 of what 4 lanes carry in 30 s: 6.375e12 bits at HDR, 3.09375e12 at EDR.
+    for (hdr_link, per_sample, open) in [(true, 191_250_000, 0), (false, 92_812_500, 1)] {
+        let mut s = Session::fabric();
+        match hdr_link {
+            true => hdr(&mut s, FecMode::Rs),
+            false => fec_mode(&mut s, FecMode::Rs),
+        }
+        for n in 0..20u32 {
+            s.at(10.0 + 30.0 * f64::from(n)).tick();
+            speeds(&mut s, &rs(per_sample * n, 0));
+        }
+        assert_eq!(fec(&s).raw.to_string(), "3.0e-5");
+        assert_eq!(alerts(&s, "RawBER").len(), open, "HDR: {hdr_link}");
+        assert_eq!(s.model.alert_counts().all(), open);
+    }
+}
+
+#[test]
+fn without_fec_a_rate_is_judged_once() {
+    // 1.03125e12 bits of 4x EDR in 10 s; 90 errors in each of seven samples are 630 within ten
+    // minutes of 6.1875e13 bits: 1.0e-11.
+    let mut s = Session::fabric();
+    fec_mode(&mut s, FecMode::None);
+    for n in 0..8u16 {
+        let mut c = PortExtendedSpeeds::new();
+        c.set_error_detection(std::array::from_fn(|i| if i < 3 { 30 * n } else { 0 }));
+        s.at(10.0 + 10.0 * f64::from(n)).tick();
+        speeds(&mut s, &c);
+    }
+    assert_eq!(alerts(&s, "RawBER"), []);
+    let words = "EffectiveBER is at least 1.0e-11 within 10 min, limit 1e-12";
+    assert_eq!(
+        alerts(&s, "EffectiveBER"),
+        [(Severity::Warning, words.to_owned(), true)]
+    );
+}
+
+#[test]
+fn what_is_full_reads_back_as_a_keyframe_writes_it() {
+    use crate::model::alerts::{Kind, Watched};
+    let all = Counter::ALL.map(Watched::Of).into_iter();
+    for watched in all.chain(Watched::OTHERS) {
+        for kind in [Kind::Pegged(watched), Kind::Counter(watched)] {
+            assert_eq!(kind.to_string().parse(), Ok(kind));
+        }
+    }
+    // As older recordings have it.
+    let old = "pegged/SymbolErrorCounter".parse();
+    assert_eq!(old, Ok(Kind::Pegged(Watched::Of(Counter::SymbolError))));
 }

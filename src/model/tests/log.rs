@@ -22,6 +22,7 @@ pub(super) fn local(sm_lid: u16) -> LocalPort {
         cap_mask: 0,
         pkey_index: Some(0),
         pkey_limited: false,
+        pkeys: vec![0xFFFF],
     }
 }
 

@@ -76,6 +76,10 @@ fn words(text: &str) -> Result<Vec<Word>, String> {
     Ok(words)
 }
 
+fn pkey(word: &str) -> Option<u16> {
+    u16::from_str_radix(word.strip_prefix("0x")?, 16).ok()
+}
+
 /// The words of a setting, handed out one by one.
 struct Words<'a> {
     fabric: &'a Fabric,
@@ -101,6 +105,19 @@ impl Words<'_> {
         digits
             .and_then(|d| u64::from_str_radix(d, 16).ok())
             .ok_or_else(|| format!("{what}: not {word:?}, but like 0x1234"))
+    }
+
+    /// A partition's key, if one is given.
+    fn pkey(&mut self) -> Result<Option<u16>, String> {
+        match self.left.next() {
+            None => Ok(None),
+            Some(Word::Plain(word)) => {
+                let key = pkey(word);
+                let wrong = || format!("which P_Key: not {word:?}, but like 0x8005");
+                key.ok_or_else(wrong).map(Some)
+            }
+            Some(Word::Place(..)) => Err("which P_Key: not in quotes".to_owned()),
+        }
     }
 
     fn time(&mut self, what: &str) -> Result<Duration, String> {
@@ -165,7 +182,12 @@ fn setting(
         },
         "pkey" => match w.plain("which key")? {
             "limited" => options.limited_pkey = true,
-            other => return Err(format!("pkey is limited, not {other:?}")),
+            other => {
+                let key = pkey(other).ok_or_else(|| {
+                    format!("pkey is limited, or another key of ours like 0x8005, not {other:?}")
+                })?;
+                options.pkeys.push(key);
+            }
         },
         "planarized" => options.planarized = true,
         "lmc" => options.lmc = w.number::<u8>("lmc")?.min(7),
@@ -249,7 +271,7 @@ fn action(w: &mut Words<'_>) -> Result<Action, String> {
         },
         "redirect" => Action::Redirect {
             node: w.node()?,
-            to: Some(w.number("which LID")?),
+            to: Some((w.number("which LID")?, w.pkey()?.unwrap_or(0xFFFF))),
         },
         "traps" => Action::TrapFlood {
             port: w.port()?,
@@ -345,13 +367,14 @@ mod tests {
     #[test]
     fn comments_say_how_a_fabric_is_simulated_and_what_happens() {
         let (options, problems) = read(
-            "# sim sm \"one\"\n# sim pkey limited\n#sim planarized\n# sim lmc 2\n\
+            "# sim sm \"one\"\n# sim pkey limited\n# sim pkey 0x8005\n#sim planarized\n# sim lmc 2\n\
              # simple\n# sim at 90s down \"leaf\"[1]\n# sim at 0s mtu \"one mlx5_0\"[1] 2048\n",
         );
         assert_eq!(problems, []);
         let (one, leaf) = (NodeId::new(0xa01), NodeId::new(0xb01));
         assert_eq!(options.sm, SmAt::Node(one));
         assert!(options.limited_pkey && options.planarized);
+        assert_eq!(options.pkeys, [0x8005]);
         assert_eq!(options.lmc, 2);
         let expected = Script::new()
             .at(Stamp::from_secs(90), Action::LinkDown(leaf.port(1)))

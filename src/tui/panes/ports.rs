@@ -181,7 +181,9 @@ fn want_flags(row: &PortRow<'_>, look: &Look) -> u16 {
 }
 
 fn draw_state(row: &PortRow<'_>, cell: &mut Cell<'_>) {
-    let Some(code) = row.state else {
+    // What a node said before it went out of reach is not how it is: its detail tells that, and
+    // when it was read.
+    let Some(code) = row.state.filter(|_| !row.flags.unreachable) else {
         return cell.text(cell.look.glyphs.unknown, Role::Label);
     };
     let role = match code {
@@ -247,7 +249,7 @@ fn columns<'m>(stale: bool) -> Vec<Column<PortRow<'m>>> {
             rank: 110,
             descending: false,
             cmp: |a, b| a.phys.cmp(&b.phys),
-            draw: |r, c| match r.phys {
+            draw: |r, c| match r.phys.filter(|_| !r.flags.unreachable) {
                 Some(code) => c.text(
                     phys_word(code),
                     if r.stale { Role::Stale } else { Role::Label },
@@ -265,7 +267,7 @@ fn columns<'m>(stale: bool) -> Vec<Column<PortRow<'m>>> {
             descending: true,
             cmp: |a, b| by_f64(link_rate(a), link_rate(b)),
             draw: |r, c| {
-                let (Some(w), Some(s)) = (r.width, r.speed) else {
+                let (Some(w), Some(s), false) = (r.width, r.speed, r.flags.unreachable) else {
                     return;
                 };
                 let role = match r.flags.below_best {
