@@ -304,11 +304,8 @@ impl Model {
     /// Whoever is at the other end of this port does not say who it is. One that an M_Key
     /// protects is not asked.
     fn is_silent_beyond(&self, key: PortKey) -> bool {
-        if self.is_guarded_behind(key) {
-            return false;
-        }
         let beyond = self.unexplored.get(&Some(key));
-        beyond.is_some_and(|(_, dest)| dest.does_not_answer())
+        beyond.is_some_and(|(_, dest)| dest.does_not_answer()) && !self.is_guarded_behind(key)
     }
 
     /// An M_Key protects who is at the other end: that it is silent is as it should be.

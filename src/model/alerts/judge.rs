@@ -395,6 +395,10 @@ impl Model {
 
     /// The ends of a port's link do not agree on MTU or virtual lanes, and that is sure.
     pub(in crate::model) fn ends_disagree(&self, key: PortKey) -> bool {
+        // Asked of every row, and of most fabrics no.
+        if !self.alerts.any_ends_disagree() {
+            return false;
+        }
         let peer = self.topology.port(key).and_then(|p| p.peer);
         let first = peer.map_or(key, |p| p.min(key));
         [Kind::MtuMismatch, Kind::VlMismatch]

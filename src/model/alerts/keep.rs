@@ -125,7 +125,9 @@ impl Alerts {
             Kind::TwoMasters(..) => self.plan(Stamp::ZERO, key),
             _ => {}
         }
-        self.follow_most(&key, true);
+        if !self.is_open(&key) {
+            self.follow(&key, true);
+        }
         if let Some(old) = self.open.insert(key, alert) {
             *self.counts.of(old.severity) -= 1;
         }

@@ -73,10 +73,18 @@ impl Alerts {
         self.most_below
     }
 
-    /// An alert is open from now on, or is not any more.
-    pub(super) fn follow_most(&mut self, key: &Key, open: bool) {
-        if let Kind::MostBelowBest(cause) = key.1 {
-            self.most_below = open.then_some(cause);
+    /// Some link's ends do not agree.
+    pub(super) fn any_ends_disagree(&self) -> bool {
+        self.disagreements > 0
+    }
+
+    /// An alert is open from now on, and was not; or it is not any more.
+    pub(super) fn follow(&mut self, key: &Key, open: bool) {
+        match key.1 {
+            Kind::MostBelowBest(cause) => self.most_below = open.then_some(cause),
+            Kind::MtuMismatch | Kind::VlMismatch if open => self.disagreements += 1,
+            Kind::MtuMismatch | Kind::VlMismatch => self.disagreements -= 1,
+            _ => {}
         }
     }
 

@@ -288,6 +288,8 @@ pub(super) struct Alerts {
     masters: BTreeMap<u64, Stamp>,
     /// The open alert about most links.
     most_below: Option<Shortfall>,
+    /// Open alerts about ends that do not agree.
+    disagreements: usize,
     /// Something that a view shows has changed.
     changed: bool,
 }
@@ -373,7 +375,7 @@ impl Alerts {
         alert.text = text.into();
         *self.counts.of(severity) += 1;
         self.open.insert(key, alert);
-        self.follow_most(&key, true);
+        self.follow(&key, true);
         if matches!(key.1, Kind::Note(_)) {
             self.bound_notes(at);
         }
@@ -410,7 +412,7 @@ impl Alerts {
             return;
         };
         self.changed = true;
-        self.follow_most(key, false);
+        self.follow(key, false);
         *self.counts.of(alert.severity) -= 1;
         alert.cleared = Some(at);
         alert.text = text.into();
@@ -424,7 +426,7 @@ impl Alerts {
     pub fn discard(&mut self, key: &Key) {
         if let Some(alert) = self.open.remove(key) {
             self.changed = true;
-            self.follow_most(key, false);
+            self.follow(key, false);
             *self.counts.of(alert.severity) -= 1;
         }
     }

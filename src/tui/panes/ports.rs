@@ -341,7 +341,7 @@ fn matches(row: &PortRow<'_>, filter: &Filter) -> bool {
         None => ("", ""),
     };
     let peer = row.peer.as_ref();
-    let mut texts = [""; 18];
+    let mut texts = [""; 19];
     let all = [
         row.name,
         kind_word(row),
@@ -377,6 +377,7 @@ fn sight(row: &PortRow<'_>) -> u64 {
         f.down,
         f.errors,
         f.below_best,
+        f.disagree,
         f.saturated,
         f.not_active,
         row.protected,
