@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::engine::MKey;
+use crate::engine::Key;
 use crate::event::{Budget, Settings};
 use crate::fabric::thresholds::{Suppress, Thresholds};
 use crate::record::replay::{SeekTo, Speed};
@@ -205,7 +205,8 @@ pub struct ReportArgs {
 /// The reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ReportKind {
-    /// Every port: state, width, speed, peer, counters
+    /// Every port: state, width, speed, peer, counters; AGE is that of the older of the two
+    /// readings, state (each --sweep-interval) and counters (each --interval); JSON has both
     Ports,
     /// Every node: GUID, kind, LID, ports, description
     Nodes,
@@ -221,7 +222,8 @@ pub enum ReportKind {
     Sms,
     /// The SA's tables and where they differ from discovery; with a TABLE, its records
     Sa,
-    /// The path FROM TO by the forwarding tables, hop by hop
+    /// The path FROM TO by the forwarding tables, hop by hop, with each hop's load: it waits for
+    /// two counter readings, which --once spares
     Path,
     /// The forwarding table of a SWITCH: LID, port, destination
     Routes,
@@ -296,7 +298,8 @@ pub struct Common {
     pub discovery_interval: Duration,
 
     /// Wait this long for an answer after the last attempt. The attempts before it follow each
-    /// other by measured latency: 50ms apart at least, each after twice as long as the last
+    /// other by measured latency, each after twice as long as the last: SMPs after 5ms at least
+    /// (the third after 400ms unless MADs are being lost), GMPs after 50ms
     #[arg(long, global = true, value_name = "TIME", default_value = "1s", value_parser = timeout)]
     pub timeout: Duration,
 
@@ -304,8 +307,9 @@ pub struct Common {
     #[arg(long, global = true, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=20))]
     pub attempts: u8,
 
-    /// SMPs in flight at most (one a node); those that are overdue, as dead nodes make them,
-    /// do not count
+    /// SMPs in flight at most (one a node). Those that take longer than usual, lost or to a dead
+    /// node as a rule, do not count: if nodes are slow and not dead, up to 8 times as many more
+    /// can be on their way, until the first late answers show that
     #[arg(long, global = true, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub smp_in_flight: u16,
 
@@ -313,7 +317,7 @@ pub struct Common {
     #[arg(long, global = true, value_name = "N", default_value_t = 5_000)]
     pub smp_rate: u32,
 
-    /// GMPs in flight at most (two a node)
+    /// GMPs in flight at most (two a node); those that are overdue count as with SMPs
     #[arg(long, global = true, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub gmp_in_flight: u16,
 
@@ -334,6 +338,16 @@ pub struct Common {
     /// Read the M_Key from the first line of FILE
     #[arg(long, global = true, value_name = "FILE", conflicts_with = "m_key")]
     pub m_key_file: Option<PathBuf>,
+
+    /// SM_Key for the SA's tables, as a number: an SA shows some records only to those who know
+    /// it (opensm: P_Key tables; its default is 1). Some do not answer who gives a wrong one, and
+    /// are then asked without. Never shown or recorded, but every user of this host can see a command line: see --sm-key-file
+    #[arg(long, global = true, value_name = "KEY", value_parser = KeyText::take)]
+    pub sm_key: Option<KeyText>,
+
+    /// Read the SM_Key from the first line of FILE
+    #[arg(long, global = true, value_name = "FILE", conflicts_with = "sm_key")]
+    pub sm_key_file: Option<PathBuf>,
 
     /// Names by GUID [default: /etc/rdma/ib-node-name-map or
     /// /etc/opensm/ib-node-name-map, where there is one]
@@ -473,8 +487,8 @@ impl KeyText {
     ///
     /// # Errors
     /// A sentence for the user.
-    pub fn key(&self) -> Result<MKey, String> {
-        m_key(&self.0)
+    pub fn key(&self) -> Result<Key, String> {
+        key(&self.0)
     }
 }
 
@@ -484,14 +498,14 @@ impl std::fmt::Debug for KeyText {
     }
 }
 
-/// An M_Key, in C's notation: 0x hexadecimal, 0 octal, else decimal.
+/// A key, in C's notation: 0x hexadecimal, 0 octal, else decimal.
 ///
 /// # Errors
 /// A sentence that does not repeat the text: it may be a key with a slip in it.
-pub fn m_key(text: &str) -> Result<MKey, String> {
+pub fn key(text: &str) -> Result<Key, String> {
     crate::fabric::names::base0(text.trim())
-        .and_then(MKey::new)
-        .ok_or_else(|| "not an M_Key: give a number such as 0x1234, not 0".into())
+        .and_then(Key::new)
+        .ok_or_else(|| "not a key: give a number such as 0x1234, not 0".into())
 }
 
 fn nanos(time: Duration) -> u64 {
@@ -529,6 +543,8 @@ impl Common {
             attempts: self.attempts,
             names: std::collections::BTreeMap::new(),
             thresholds: Thresholds::default(),
+            // The key itself is the engine's, which says whether there is one.
+            sm_key: false,
         })
     }
 }

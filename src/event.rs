@@ -179,6 +179,9 @@ pub struct Settings {
     /// How much of an error counter is too much, and which alerts are not wanted.
     #[serde(default)]
     pub thresholds: Thresholds,
+    /// An SM_Key was given, so that the SA shows its trusted records if it is the right one.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub sm_key: bool,
 }
 
 impl Settings {
@@ -216,6 +219,7 @@ impl Default for Settings {
             attempts: 3,
             names: std::collections::BTreeMap::new(),
             thresholds: Thresholds::default(),
+            sm_key: false,
         }
     }
 }

@@ -426,7 +426,7 @@ fn help_and_version_go_to_standard_output() {
 }
 
 #[test]
-fn an_m_key_that_is_none_is_refused_and_never_repeated() {
+fn a_key_that_is_none_is_refused_and_never_repeated() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("key");
     fs::write(&file, "0xsecret\n").unwrap();
@@ -435,6 +435,9 @@ fn an_m_key_that_is_none_is_refused_and_never_repeated() {
         ["--m-key", "0xsecret"],
         ["--m-key-file", file],
         ["--m-key-file", "/nonexistent/key"],
+        ["--sm-key", "0xsecret"],
+        ["--sm-key-file", file],
+        ["--sm-key-file", "/nonexistent/key"],
     ] {
         let args = fast(&["report", "nodes", "--once", args[0], args[1]]);
         mistake(&args, &["key"]);
@@ -445,6 +448,27 @@ fn an_m_key_that_is_none_is_refused_and_never_repeated() {
     let output = run(&fast(&["report", "nodes", "--once", "--m-key-file", file]));
     assert!(output.status.success(), "{}", stderr(&output));
     assert!(!stdout(&output).contains("5ec2e7"));
+    // One into the questions for tables; the simulator's SM has 1, and does not answer others.
+    fs::write(file, "1\n").unwrap();
+    let sa = |file| run(&fast(&["report", "sa", "nodes", "--sm-key-file", file]));
+    assert!(stdout(&sa(file)).contains("difference"));
+    fs::write(file, "0x5ec2e75ec2e75ec2\n").unwrap();
+    let text = stdout(&sa(file));
+    assert!(text.contains("whole") && !text.contains("5ec2e7"), "{text}");
+}
+
+#[test]
+fn a_path_leads_to_whom_only_the_sa_knows() {
+    // The simulator's default script has cn013 dead from the beginning.
+    let output = run(&fast(&["report", "path", "cn001", "cn013", "--once"]));
+    assert!(output.status.success(), "{}", stderr(&output));
+    let text = stdout(&output);
+    assert!(text.contains("cn013 mlx5_0 LID"), "{text}");
+    assert!(text.contains("where discovery found nobody"), "{text}");
+    mistake(
+        &fast(&["report", "path", "cn001", "cn999", "--once"]),
+        &["nor in the SA's records", "cn999"],
+    );
 }
 
 #[test]

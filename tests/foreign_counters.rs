@@ -7,6 +7,7 @@
 
 mod common;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ use fabtop::command::Command;
 use fabtop::event::SweepKind;
 use fabtop::fabric::{NodeKind, PortKey};
 use fabtop::model::Num;
+use fabtop::model::alerts::is_counter;
 
 const SECOND: Duration = Duration::from_secs(1);
 /// Longer than any test: that loop does not come round again.
@@ -31,6 +33,12 @@ fn main() -> ExitCode {
         trial("sums_and_loops_equal_perfquerys", &all, sums_and_loops),
         trial("optional_counters_equal_perfquerys", &all, optional),
         trial("errors_are_seen_though_sums_save_reads", &all, news),
+        trial("a_thresholds_file_names_ibqueryerrors_ports", &all, limits),
+        trial(
+            "a_thresholds_file_differs_only_where_it_is_documented",
+            &all,
+            liberties,
+        ),
     ])
 }
 
@@ -243,4 +251,189 @@ fn news() {
     });
     assert!(session.logged("counters were reset"), "{}", session.log());
     assert!(!session.row(key).stale);
+}
+
+/// What each counter is set to where: at, just above and far above the limits below, and pegged.
+const SET: &[(&str, u8, &str, u64)] = &[
+    ("leaf000", 1, "SymbolErrorCounter", 10),
+    ("leaf000", 2, "SymbolErrorCounter", 11),
+    ("leaf000", 3, "SymbolErrorCounter", 65_535),
+    ("leaf000", 3, "PortRcvErrors", 1),
+    ("leaf000", 4, "PortRcvErrors", 2),
+    ("leaf001", 1, "LinkDownedCounter", 16),
+    ("leaf001", 2, "LinkDownedCounter", 17),
+    ("leaf001", 2, "LinkErrorRecoveryCounter", 255),
+    ("leaf001", 3, "PortRcvRemotePhysicalErrors", 100),
+    ("leaf001", 4, "PortRcvRemotePhysicalErrors", 101),
+    ("leaf002", 1, "PortRcvSwitchRelayErrors", 500),
+    ("leaf002", 2, "PortXmitDiscards", 8),
+    ("leaf002", 3, "PortXmitDiscards", 9),
+    ("leaf002", 4, "PortXmitConstraintErrors", 3),
+    ("spine000", 1, "PortRcvConstraintErrors", 1),
+    ("spine000", 2, "LocalLinkIntegrityErrors", 15),
+    ("spine001", 1, "ExcessiveBufferOverrunErrors", 4),
+    ("node00005 mlx5_0", 1, "VL15Dropped", 7),
+    ("node00006 mlx5_0", 1, "PortXmitWait", 1_000),
+    ("node00007 mlx5_0", 1, "PortXmitWait", 1_001),
+];
+
+/// Of each port, by its node's name: the counters above their limits.
+type Named = BTreeMap<(String, u64), BTreeSet<String>>;
+
+fn tool_names(fabric: &IbsimFabric, args: &[&str]) -> Named {
+    let program = common::foreign::find_program("ibqueryerrors").unwrap();
+    let mut command = fabric.shimmed(program, &FatTree::host(3));
+    let output = command.args(args).output().unwrap();
+    // 1: there are errors beyond the thresholds.
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{output:?}");
+    let mut node = String::new();
+    let mut all = Named::new();
+    for line in String::from_utf8_lossy(&output.stdout).lines() {
+        if line.starts_with("Errors for ") {
+            node = line.split('"').nth(1).unwrap().to_owned();
+        } else if let Some((place, counters)) = line.split_once(": [")
+            && let Some((_, port)) = place.split_once(" port ")
+            && port != "ALL"
+        {
+            let names = format!("[{counters}");
+            let names = names.split('[').filter_map(|c| c.split_once(" == "));
+            let names = names.map(|(name, _)| name.to_owned()).collect();
+            all.insert((node.clone(), number(port)), names);
+        }
+    }
+    all
+}
+
+/// The same of the program's own report, of whose alerts only those about limits count here: not
+/// those about links, nor that a counter is at its maximum.
+fn own_names(fabric: &IbsimFabric, args: &[&str]) -> Named {
+    let mut command = fabric.native(env!("CARGO_BIN_EXE_fabtop"));
+    let host = FatTree::host(3);
+    command.args(["report", "alerts", "--json", "--once", "--ibsim", &host]);
+    let output = command.args(args).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let mut all = Named::new();
+    for alert in report["alerts"].as_array().unwrap() {
+        let kind = alert["alert"].as_str().unwrap();
+        if !is_counter(kind) {
+            continue;
+        }
+        let name = alert["name"].as_str().unwrap().to_owned();
+        let at = (name, alert["port"].as_u64().unwrap());
+        all.entry(at).or_default().insert(kind.to_owned());
+    }
+    all
+}
+
+/// The fabric with its counters set, and a file of this name and text.
+fn set_fabric() -> IbsimFabric {
+    let mut fabric = small();
+    for (node, port, name, value) in SET {
+        let field = format!("PortCounters.{name}");
+        set(&mut fabric, node, *port, &field, *value);
+    }
+    fabric
+}
+
+fn file(fabric: &IbsimFabric, name: &str, text: &str) -> String {
+    let path = fabric.dir().join(name);
+    std::fs::write(&path, text).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+/// Every name that ibqueryerrors knows, with comments, blank lines, C's notations of numbers,
+/// names that nobody knows, and the last of two lines about the same counter.
+const LIMITS: &str = "# limits of a test\n\
+    SymbolErrorCounter=10\n\
+    \n\
+    LinkErrorRecoveryCounter=255\n\
+    LinkDownedCounter=0x10\n\
+    PortRcvErrors=1\n\
+    #PortRcvErrors=9\n\
+    PortRcvRemotePhysicalErrors=0144\n\
+    PortRcvSwitchRelayErrors=100\n\
+    PortXmitDiscards=2\n\
+    PortXmitDiscards=8\n\
+    PortXmitConstraintErrors=2 # two\n\
+    PortRcvConstraintErrors=0\n\
+    LocalLinkIntegrityErrors=10\n\
+    ExcessiveBufferOverrunErrors=10\n\
+    VL15Dropped=0\n\
+    NoSuchCounter=3\n\
+    PortXmitWait=1000\n";
+
+fn limits() {
+    let fabric = set_fabric();
+    let limits = file(&fabric, "limits", LIMITS);
+    // 0 is a limit like others: whatever is not zero is above it.
+    let zeros: String = LIMITS
+        .lines()
+        .filter_map(|l| Some(format!("{}=0\n", l.split_once('=')?.0)))
+        .collect();
+    let zeros = file(&fabric, "zeros", &zeros);
+    let relay = "PortRcvSwitchRelayErrors";
+    let both = format!("{relay},VL15Dropped");
+    for (path, theirs, ours, ports) in [
+        (&limits, &[][..], &[][..], 12),
+        (&zeros, &[], &[], 18),
+        (&limits, &["--suppress-common"], &["--suppress", relay], 11),
+        (&limits, &["--suppress", &both], &["--suppress", &both], 10),
+        (
+            &zeros,
+            &["-s", "SymbolErrorCounter"],
+            &["--suppress", "SymbolErrorCounter"],
+            16,
+        ),
+    ] {
+        let theirs = tool_names(&fabric, &[&["--threshold-file", path], theirs].concat());
+        let ours = own_names(&fabric, &[&["--thresholds", path], ours].concat());
+        assert_eq!(ours, theirs, "{path}");
+        assert_eq!(theirs.len(), ports, "{theirs:?}");
+    }
+}
+
+/// Where we read a file otherwise, which `fabric::thresholds` says: what it does not name has our
+/// own limits, over time, instead of 0; blanks around a name are no part of it; a text that is no
+/// number is told of, instead of being 0.
+fn liberties() {
+    let fabric = set_fabric();
+    let some = file(
+        &fabric,
+        "some",
+        "SymbolErrorCounter=10\n\
+         LinkDownedCounter = 16\n\
+         symbolerrorcounter=70000\n\
+         PortXmitDiscards=none\n\
+         PortRcvErrors=1/h\n",
+    );
+    let theirs = tool_names(&fabric, &["--threshold-file", &some]);
+    let ours = own_names(&fabric, &["--thresholds", &some]);
+    let at = |node: &str, port: u64, name: &str| {
+        let names = BTreeSet::from([name.to_owned()]);
+        ((node.to_owned(), port), names)
+    };
+    // Of SymbolErrorCounter both say the same, of LinkDownedCounter they read 0.
+    let symbol = [
+        at("leaf000", 2, "SymbolErrorCounter"),
+        at("leaf000", 3, "SymbolErrorCounter"),
+    ];
+    let flap = at("leaf001", 2, "LinkDownedCounter");
+    assert_eq!(ours, symbol.into_iter().chain([flap]).collect());
+    let name = |node: &str, port: u64, name: &str| {
+        let names = theirs.get(&(node.to_owned(), port));
+        names.is_some_and(|names| names.contains(name))
+    };
+    assert!(!name("leaf000", 1, "SymbolErrorCounter"));
+    assert!(name("leaf000", 2, "SymbolErrorCounter"));
+    for (node, port, counter) in [
+        ("leaf001", 1, "LinkDownedCounter"),
+        ("leaf002", 2, "PortXmitDiscards"),
+        ("node00005 mlx5_0", 1, "VL15Dropped"),
+    ] {
+        assert!(name(node, port, counter), "{theirs:?}");
+    }
+    // A time behind a number is no matter to them: more than 1 at all.
+    assert!(!name("leaf000", 3, "PortRcvErrors"));
+    assert!(name("leaf000", 4, "PortRcvErrors"));
 }

@@ -3,6 +3,10 @@
 //! no QP0, so SMPs are refused there; everything of QP1 is real.
 //!
 //! The machine is booted once and runs this same program inside; each case there is a test here.
+//!
+//! `saquery` runs there too, against the built-in SA's answers: with a small library before it
+//! (`tests/kernel/grh.c`) that gives it an SM's LID and each MAD a GRH, both of which soft-RoCE
+//! lacks and saquery has no option for.
 #![allow(
     clippy::unwrap_used,
     reason = "a test; its harness is not the standard one"
@@ -12,11 +16,12 @@ mod common;
 
 use std::env;
 use std::panic::catch_unwind;
-use std::process::{Command, ExitCode};
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use common::foreign::{main as run, trial_unless};
+use common::foreign::{find_program, main as run, trial_unless};
 use fabtop::mad::{Mad, Method, MgmtClass, Status};
 use fabtop::port::{
     Address, Agent, Arrival, Grh, MadPort, Outgoing, PortError, Source, Stamp, UmadPort, Waker,
@@ -37,8 +42,12 @@ const CASES: &[(&str, fn())] = &[
     ("an_unowned_class_answers_unsupported", unowned),
     ("a_long_message_arrives_whole", long_message),
     ("sa_tables_come_whole_over_the_kernels_rmpp", sa_tables),
+    (SAQUERY, saquery_tables),
     ("a_removed_device_is_gone_and_returns", removal),
 ];
+
+/// Needs more than the machine.
+const SAQUERY: &str = "saquery_reads_whole_tables_over_the_kernels_rmpp";
 
 fn main() -> ExitCode {
     if env::args().nth(1).as_deref() == Some(IN_GUEST) {
@@ -53,15 +62,50 @@ fn main() -> ExitCode {
     let console = Arc::new(OnceLock::new());
     let trials = CASES.iter().map(|&(name, _)| {
         let console = Arc::clone(&console);
-        trial_unless(missing.clone(), name, move || {
+        let missing = match name {
+            SAQUERY => missing.clone().or_else(saquery_missing),
+            _ => missing.clone(),
+        };
+        trial_unless(missing, name, move || {
             outcome(name, console.get_or_init(boot));
         })
     });
     run(trials.collect())
 }
 
+/// What keeps saquery from running in the machine.
+fn saquery_missing() -> Option<String> {
+    let tools = [("saquery", "infiniband-diags"), ("cc", "gcc")];
+    let missing = tools
+        .into_iter()
+        .find(|(tool, _)| find_program(tool).is_none());
+    missing.map(|(tool, package)| format!("{tool} is missing (package {package})"))
+}
+
+/// saquery and what goes before it, where both can be had.
+fn with_saquery(command: &mut Command, dir: &Path) {
+    if saquery_missing().is_some() {
+        return;
+    }
+    let library = dir.join("grh.so");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/kernel/grh.c");
+    let mut cc = Command::new("cc");
+    let status = cc
+        .args(["-shared", "-fPIC", "-o"])
+        .arg(&library)
+        .arg(source)
+        .arg("-ldl");
+    assert!(status.status().unwrap().success());
+    for file in [find_program("saquery").unwrap(), library] {
+        command.arg("--add").arg(file);
+    }
+}
+
 fn boot() -> String {
-    let out = Command::new(SCRIPT)
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = Command::new(SCRIPT);
+    with_saquery(&mut command, dir.path());
+    let out = command
         .arg(env::current_exe().unwrap())
         .arg(IN_GUEST)
         .output()
@@ -83,6 +127,9 @@ fn outcome(name: &str, console: &str) {
 #[allow(clippy::print_stdout, reason = "the host reads the guest's console")]
 fn guest() -> ExitCode {
     for (name, case) in CASES {
+        if *name == SAQUERY && !Path::new("/bin/saquery").exists() {
+            continue;
+        }
         let result = catch_unwind(case);
         let word = if result.is_ok() { "ok" } else { "failed" };
         println!("CASE {name} {word}");
@@ -280,6 +327,23 @@ fn long_message() {
 
 /// Whole tables of the built-in simulator's SA, asked for at one end of the cable and answered at
 /// the other: segments, windows and acknowledgements are the kernel's.
+/// What the simulator answers, in its own time.
+fn answer(sim: &mut fabtop::sim::SimPort, now: &mut Stamp, ask: &Mad) -> Mad {
+    let out = Outgoing {
+        addr: Address::gmp(sim.local(*now).unwrap().sm_lid, 0, 0),
+        mad: ask.clone(),
+        timeout_ms: 60_000,
+    };
+    sim.send(*now, &out).unwrap();
+    loop {
+        match sim.recv(*now).unwrap() {
+            Some(Arrival::Mad { mad, .. }) if mad.tid_low() == ask.tid_low() => return mad,
+            Some(_) => {}
+            None => *now = sim.due().unwrap(),
+        }
+    }
+}
+
 fn sa_tables() {
     use fabtop::fabric::sa::SaTable;
     use fabtop::mad::{is_whole_table, raw_records};
@@ -293,25 +357,11 @@ fn sa_tables() {
     let agent = far.register(&sa).unwrap();
     let mut sim = SimPort::new(default_fabric(), SimOptions::healthy()).unwrap();
     let mut now = Stamp::ZERO;
-    let sm_lid = sim.local(now).unwrap().sm_lid;
     let mut largest = 0;
     for (number, table) in SaTable::ALL.into_iter().enumerate() {
         let tid = 0x700 + number as u64;
         let ask = Mad::sa(Method::GetTable, table.id(), 0, 0, tid);
-        // What the simulator answers, in its own time.
-        let out = Outgoing {
-            addr: Address::gmp(sm_lid, 0, 0),
-            mad: ask.clone(),
-            timeout_ms: 60_000,
-        };
-        sim.send(now, &out).unwrap();
-        let reply = loop {
-            match sim.recv(now).unwrap() {
-                Some(Arrival::Mad { mad, .. }) if mad.tid_low() == tid as u32 => break mad,
-                Some(_) => {}
-                None => now = sim.due().unwrap(),
-            }
-        };
+        let reply = answer(&mut sim, &mut now, &ask);
         send(&mut near, address(1), ask, 20_000);
         assert!(far.poll(Some(Duration::from_secs(20))).unwrap());
         let mut buffer = Buffer::new();
@@ -334,6 +384,138 @@ fn sa_tables() {
     }
     // PortInfoRecords of some 600 ports: 200 segments and more.
     assert!(largest > 40_000, "{largest}");
+}
+
+/// What the installed saquery prints for a table that the built-in SA answers, over the kernel's
+/// RMPP on both sides.
+fn saquery(
+    far: &umad::Port,
+    agent: umad::AgentId,
+    sim: &mut fabtop::sim::SimPort,
+    now: &mut Stamp,
+    table: &str,
+) -> String {
+    use std::io::Read;
+    use umad::{Buffer, Recv, Reply};
+
+    let mut child = Command::new("/bin/saquery")
+        .args(["-C", "rxe0", "-P", "1", "-t", "20000", table])
+        .env("LD_PRELOAD", "/bin/grh.so")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    assert!(far.poll(Some(Duration::from_secs(20))).unwrap(), "{table}");
+    let mut buffer = Buffer::new();
+    let (from, asked) = match far.recv(&mut buffer).unwrap() {
+        Recv::Mad { from, mad, .. } => (from, Mad::from_bytes(mad).unwrap()),
+        other => panic!("{other:?}"),
+    };
+    let reply = answer(sim, now, &asked);
+    let mut bytes = reply.bytes().to_vec();
+    bytes[8..12].copy_from_slice(&asked.bytes()[8..12]);
+    far.send(agent, &from, &bytes, Reply::None).unwrap();
+    let mut text = String::new();
+    child
+        .stdout
+        .take()
+        .unwrap()
+        .read_to_string(&mut text)
+        .unwrap();
+    assert!(child.wait().unwrap().success(), "{table}: {text}");
+    text
+}
+
+/// Its records: the values by name of each.
+fn records_of(text: &str) -> Vec<std::collections::BTreeMap<String, String>> {
+    let parts = text.split("Record dump:").skip(1);
+    parts
+        .map(|part| {
+            let lines = part.lines().filter_map(|l| l.trim().split_once(".."));
+            lines
+                .map(|(name, value)| {
+                    let name = name.trim_end_matches(':').to_lowercase();
+                    (name, value.trim_start_matches('.').to_owned())
+                })
+                .collect()
+        })
+        .collect()
+}
+
+fn saquery_tables() {
+    use fabtop::fabric::sa::SaTable;
+    use fabtop::mad::{Attribute, LinkRecord, NodeRecord, PortInfoRecord, records};
+    use fabtop::sim::{SimOptions, SimPort, default_fabric};
+    use umad::Registration;
+
+    let far = umad::Port::open(&umad::Select::exact("rxe1", 1)).unwrap();
+    let get_table = Method::GetTable.code();
+    let sa = Registration::client(0x03).receiving(&[get_table]);
+    let agent = far.register(&sa).unwrap();
+    let mut sim = SimPort::new(default_fabric(), SimOptions::healthy()).unwrap();
+    let mut now = Stamp::ZERO;
+    // What our own decoder makes of the same tables.
+    let ours = |table: SaTable| {
+        let mut sim = SimPort::new(default_fabric(), SimOptions::healthy()).unwrap();
+        let ask = Mad::sa(Method::GetTable, table.id(), 0, 0, 0x900);
+        answer(&mut sim, &mut Stamp(0), &ask)
+    };
+    let number = common::client::number;
+    let mut ask = |table: &str| records_of(&saquery(&far, agent.id(), &mut sim, &mut now, table));
+
+    let theirs: Vec<(u64, u64, u64, String)> = ask("NR")
+        .iter()
+        .map(|r| {
+            let of = |name: &str| number(&r[name]);
+            let name = r["nodedescription"].clone();
+            (of("lid"), of("node_guid"), of("port_guid"), name)
+        })
+        .collect();
+    let reply = ours(SaTable::Nodes);
+    let nodes: Vec<_> = records::<NodeRecord>(&reply.view())
+        .map(|r| {
+            let info = r.node_info();
+            let name = r.description().text().to_string();
+            (u64::from(r.lid()), info.node_guid(), info.port_guid(), name)
+        })
+        .collect();
+    assert_eq!(theirs, nodes);
+    // 67 adapters, two of them with two ports, and 12 switches: 81 records of 112 bytes.
+    assert_eq!(theirs.len(), 81);
+
+    let theirs: Vec<[u64; 4]> = ask("LR")
+        .iter()
+        .map(|r| ["fromlid", "fromport", "toport", "tolid"].map(|name| number(&r[name])))
+        .collect();
+    let reply = ours(SaTable::Links);
+    let links: Vec<[u64; 4]> = records::<LinkRecord>(&reply.view())
+        .map(|r| {
+            let (from, to) = (u64::from(r.from_lid()), u64::from(r.to_lid()));
+            [from, u64::from(r.from_port()), u64::from(r.to_port()), to]
+        })
+        .collect();
+    assert_eq!(theirs, links);
+    assert!(theirs.len() > 150, "{}", theirs.len());
+
+    let theirs: Vec<[u64; 5]> = ask("PIR")
+        .iter()
+        .map(|r| ["endportlid", "portnum", "lid", "smlid", "capmask"].map(|name| number(&r[name])))
+        .collect();
+    let reply = ours(SaTable::Ports);
+    let ports: Vec<[u64; 5]> = records::<PortInfoRecord>(&reply.view())
+        .map(|r| {
+            let info = r.port_info();
+            let lids = [r.lid(), u16::from(r.port()), info.lid(), info.sm_lid()];
+            let [end, port, lid, sm] = lids.map(u64::from);
+            [end, port, lid, sm, u64::from(info.cap_mask().0)]
+        })
+        .collect();
+    assert_eq!(theirs, ports);
+    // Over 200 segments.
+    assert!(
+        theirs.len() * PortInfoRecord::LEN > 40_000,
+        "{}",
+        theirs.len()
+    );
 }
 
 fn rdma(args: &[&str]) {

@@ -16,12 +16,14 @@ use common::fabric::FatTree;
 use common::foreign::{DIAGS, IBSIM, Need, OPENSM, main as run, trial};
 use common::ibsim::{IbsimFabric, Options, text_of};
 use common::session::{Session, config};
+use fabtop::engine::Key;
 use fabtop::event::{SweepKind, Topic};
 use fabtop::fabric::sa::SaTable;
 use fabtop::fabric::{NodeKind, PortKey};
 use fabtop::mad::{
-    Attribute, LftRecord, LinkRecord, Mad, McMemberRecord, Method, NodeRecord, PortInfoRecord,
-    SmInfoRecord, SwitchInfoRecord, component,
+    Attribute, Gid, InformInfoRecord, LftRecord, LinkRecord, Mad, McMemberRecord, Method,
+    NodeRecord, PKeyTableRecord, PortInfoRecord, ServiceRecord, SmInfoRecord, SwitchInfoRecord,
+    component, records,
 };
 use fabtop::model::view::SaOutcome;
 use fabtop::report::{self, Format};
@@ -34,6 +36,9 @@ fn main() -> ExitCode {
         trial("paths_equal_ibtracerts", &all, paths),
         trial("tables_of_all_switches_equal_ibroutes", &all, tables),
         trial("tables_of_all_switches_equal_dump_fts", &all, dumps),
+        trial("a_registered_service_equals_saquerys", &all, services),
+        trial("our_subscription_equals_saquerys", &all, subscription),
+        trial("p_key_tables_with_the_sm_key_equal_saquerys", &all, trusted),
         trial("what_opensm_refuses_is_shown_as_refused", &all, refused),
         trial("a_table_without_rmpp_is_shown_as_cut", &all, cut),
     ])
@@ -374,6 +379,190 @@ fn dumps() {
     }
 }
 
+/// A service that the test registers by itself: opensm holds no other.
+fn services() {
+    let fabric = fabric();
+    let host = FatTree::host(3);
+    let mut client = Client::new(fabric.attach(&host, false));
+    let (local, sa) = (client.local(), client.sa());
+    let mut name = [0; 64];
+    name[..12].copy_from_slice(b"fabtop.test!");
+    let mut service = ServiceRecord::new();
+    service
+        .set_service_id(0x0123_4567_89ab_cdef)
+        .set_service_gid(Gid::new(local.gid_prefix, local.port_guid))
+        .set_pkey(0xffff)
+        .set_lease(600)
+        .set_key([0x5e; 16])
+        .set_service_name(name)
+        .set_data8([8; 16])
+        .set_data16([0x1616; 8])
+        .set_data32([0x3232_3232, 2, 3, 4])
+        .set_data64([0x6464, 7]);
+    // Every component of the record: ID, GID, P_Key, reserved, lease, key, name, 30 of data.
+    let mask = (1 << 37) - 1;
+    let mut mad = Mad::sa(Method::Set, ServiceRecord::ID, 0, mask, 0);
+    mad.set_data(&service);
+    let reply = client.ask(sa, mad);
+    assert!(reply.status().is_ok(), "{reply}");
+    drop(client);
+
+    let mut session = session(&fabric, 9);
+    let records = short(&mut session, SaTable::Services);
+    assert_eq!(records.len(), 1);
+    let ours = ServiceRecord::from_bytes(&records[0]).unwrap();
+    let theirs = dump(&fabric.tool(&host, "saquery", &["SR"]));
+    let of = |name: &str| number(&theirs[name]);
+    assert_eq!(ours.service_id(), of("serviceid"));
+    assert_eq!(ours.service_id(), 0x0123_4567_89ab_cdef);
+    assert_eq!(ours.service_gid().to_string(), theirs["servicegid"]);
+    assert_eq!(u64::from(ours.pkey()), of("servicep_key"));
+    // It runs down while both are asked.
+    let lease = u64::from(ours.lease());
+    let their_lease = of("servicelease");
+    assert!((1..=600).contains(&lease) && lease.abs_diff(their_lease) <= 60);
+    assert_eq!(
+        "fabtop.test!",
+        theirs["servicename"].trim_matches(|c| c == '"' || c == '\'')
+    );
+    let fields: BTreeMap<String, String> = ours
+        .fields()
+        .map(|f| (f.name().into_owned(), f.value().to_string()))
+        .collect();
+    assert_eq!(fields["ServiceName"], "fabtop.test!");
+    let datum = |name: &str, at: usize| of(&format!("servicedata{name}.{at}"));
+    for (at, value) in (1..).zip(ours.data8()) {
+        assert_eq!(u64::from(value), datum("8", at));
+    }
+    for (at, value) in (1..).zip(ours.data16()) {
+        assert_eq!(u64::from(value), datum("16", at));
+    }
+    for (at, value) in (1..).zip(ours.data32()) {
+        assert_eq!(u64::from(value), datum("32", at));
+    }
+    // Of a reply of 232 bytes opensm's shim hands 224 to ibsim: both get something else as the
+    // last of the data.
+    assert_eq!(ours.data64()[0], datum("64", 1));
+    assert_eq!(datum("64", 1), 0x6464);
+}
+
+/// The records of a table that fits a MAD. opensm leaves RMPP to the kernel, and ibsim is none:
+/// the reply's RMPP header is not filled in, so that it does not count as whole.
+fn short(session: &mut Session, table: SaTable) -> Vec<Vec<u8>> {
+    let tables = vec![table];
+    session.read(Topic::Sa { tables });
+    let views = session.model.sa_tables(session.now());
+    let view = views.iter().find(|t| t.table == table).unwrap();
+    assert_eq!(view.outcome, Some(SaOutcome::Cut));
+    let records = session.model.sa_records(table);
+    records.map(<[u8]>::to_vec).collect()
+}
+
+/// What opensm holds of the one subscription that there is: ours.
+fn subscription() {
+    let fabric = fabric();
+    // ibsim hands notices to those who hold IsSM of their port, and to nobody else.
+    let port = fabric.attach(&FatTree::host(9), true);
+    let second = Duration::from_secs(1);
+    let mut config = config(second, 5 * second);
+    config.answer_sminfo = true;
+    let mut session = Session::start(port, config);
+    session.until("discovery", |s| s.sweeps(SweepKind::Discovery) > 0);
+    let records = short(&mut session, SaTable::Subscriptions);
+    assert_eq!(records.len(), 1);
+    let ours = InformInfoRecord::from_bytes(&records[0]).unwrap();
+    let text = fabric.tool(&FatTree::host(5), "saquery", &["-K", "IIR"]);
+    let theirs = dump(&text);
+    let of = |name: &str| number(&theirs[name]);
+    let info = ours.inform_info();
+    assert_eq!(ours.subscriber_gid().to_string(), theirs["subscribergid"]);
+    assert_eq!(u64::from(ours.subscriber_enum()), of("subscriberenum"));
+    assert_eq!(info.gid().to_string(), theirs["gid"]);
+    assert_eq!(
+        u64::from(info.lid_range_begin()),
+        of("lid_range_begin"),
+        "{text}"
+    );
+    assert_eq!(u64::from(info.lid_range_end()), of("lid_range_end"));
+    assert_eq!(u64::from(info.subscribe()), of("subscribe"));
+    assert_eq!(u64::from(info.trap_number()), of("trap_num"));
+    assert_eq!(u64::from(info.qpn()), of("qpn"));
+}
+
+/// opensm's SM_Key where nobody chose another.
+const SM_KEY: &str = "1";
+
+/// opensm shows P_Key tables only to those who know its SM_Key, and answers nothing at all where
+/// it is wrong.
+fn trusted() {
+    let fabric = fabric();
+    let host = FatTree::host(3);
+    let second = Duration::from_secs(1);
+    let keyed = |key: u64| {
+        let port = fabric.attach(&FatTree::host(9), false);
+        let mut config = config(second, 5 * second);
+        config.sm_key = Key::new(key);
+        let mut session = Session::start(port, config);
+        session.until("discovery", |s| s.sweeps(SweepKind::Discovery) > 0);
+        let tables = vec![SaTable::Pkeys];
+        session.read(Topic::Sa { tables });
+        let views = session.model.sa_tables(session.now());
+        let view = views.into_iter().find(|t| t.table == SaTable::Pkeys);
+        (session, view.unwrap())
+    };
+    let (session, view) = keyed(1);
+    // ibsim passes the first 200 bytes on: two records of 72.
+    assert_eq!((view.outcome, view.count), (Some(SaOutcome::Cut), Some(2)));
+    let text = fabric.tool(&host, "saquery", &["--smkey", SM_KEY, "PKTR"]);
+    let theirs: Vec<(u64, u64, u64, Vec<u64>)> = text
+        .split("PKeyTableRecord dump:")
+        .skip(1)
+        .map(|part| {
+            let fields = dump(part);
+            let keys = part.split_once("PKey Table:").unwrap().1;
+            let keys = keys.split_whitespace().map(number).collect();
+            let of = |name: &str| number(&fields[name]);
+            (of("lid"), of("port"), of("block"), keys)
+        })
+        .collect();
+    let ours: Vec<_> = session
+        .model
+        .sa_records(SaTable::Pkeys)
+        .map(|bytes| {
+            let record = PKeyTableRecord::from_bytes(bytes).unwrap();
+            let keys = record.table().pkeys().map(u64::from).to_vec();
+            let place = [record.lid(), u16::from(record.port()), record.block()];
+            let [lid, port, block] = place.map(u64::from);
+            (lid, port, block, keys)
+        })
+        .collect();
+    assert_eq!(ours, theirs);
+    assert_eq!(ours[0].3[0], 0xffff);
+    drop(session);
+
+    // A single one.
+    let mut client = Client::new(fabric.attach(&host, false));
+    let (lid, sa) = (client.local().lid, client.sa());
+    let mut query = PKeyTableRecord::new();
+    query.set_lid(lid).set_port(1).set_block(0);
+    let mut mad = Mad::sa(Method::GetTable, PKeyTableRecord::ID, 0, 0b111, 0);
+    mad.set_data(&query).set_sm_key(1);
+    let reply = client.ask(sa, mad);
+    assert!(reply.status().is_ok(), "{reply}");
+    let ours: Vec<PKeyTableRecord> = records(&reply.view()).collect();
+    drop(client);
+    let place = format!("{lid}/1/0");
+    let text = fabric.tool(&host, "saquery", &["--smkey", SM_KEY, "PKTR", &place]);
+    let theirs = text.split_once("PKey Table:").unwrap().1;
+    let theirs: Vec<u64> = theirs.split_whitespace().map(number).collect();
+    assert_eq!(ours.len(), 1);
+    assert_eq!(ours[0].table().pkeys().map(u64::from).to_vec(), theirs);
+
+    let (_, view) = keyed(2);
+    let told = "refused: bad request (the SM_Key given may not be its own)";
+    assert_eq!((view.status().as_str(), view.count), (told, None));
+}
+
 /// opensm shows P_Key tables only to those who know its SM_Key: saquery says the same.
 fn refused() {
     let fabric = fabric();
@@ -388,6 +577,7 @@ fn refused() {
         matches!(&table.outcome, Some(SaOutcome::Refused(why)) if why == "bad request"),
         "{table:?}"
     );
+    assert!(table.status().contains("--sm-key-file"), "{table:?}");
     assert_eq!(table.count, None);
     let output = fabric
         .shimmed(

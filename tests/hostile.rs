@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use fabtop::command::Command;
-use fabtop::engine::{Config, MKey, Virtual};
+use fabtop::engine::{Config, Key, Virtual};
 use fabtop::event::{Event, Topic, What};
 use fabtop::fabric::sa::SaTable;
 use fabtop::model::Model;
@@ -50,7 +50,7 @@ impl Session {
         let mut config = Config::default();
         config.settings.discovery_interval_ns = 15_000_000_000;
         config.settings.sweep_interval_ns = 7_000_000_000;
-        config.m_key = MKey::new(KEY);
+        config.m_key = Key::new(KEY);
         Session {
             engine: Virtual::new(Box::new(Hostile::new(sim, seed, attacks, one_in)), config),
             model: Model::new(),

@@ -116,19 +116,39 @@ fn what_is_kept_from_frame_to_frame_is_what_is_there() {
     config.settings.discovery_interval_ns = 40_000_000_000;
     let mut engine = Virtual::new(Box::new(port), config);
     let mut model = Model::new();
-    let mut kept: Vec<App<Model>> = vec![app(true), app(true)];
-    press(&mut kept[1], &model, Stamp::ZERO, KeyCode::Char('2'));
+    let keys = [
+        "1",
+        "2",
+        "1/errors",
+        "1/!active",
+        "1<<",
+        "1/node r",
+        "2/leaf !stale",
+    ];
+    let open = |model: &Model, large: bool, keys: &str| {
+        let mut app = app(large);
+        let now = model.last();
+        for key in keys.chars() {
+            press(&mut app, model, now, KeyCode::Char(key));
+            if !key.is_alphabetic() {
+                frame(&mut app, model, now, 40);
+            }
+        }
+        if keys.contains('/') {
+            press(&mut app, model, now, KeyCode::Enter);
+        }
+        app
+    };
+    let mut kept: Vec<App<Model>> = keys.iter().map(|k| open(&model, true, k)).collect();
     let (mut rows, mut frames) = (0, 0);
     for second in (1..110).step_by(3) {
         engine.run_until(Stamp::from_secs(second), &mut |batch| {
             batch.events.iter().for_each(|e| model.apply(e));
         });
         let now = model.last();
-        for (pane, kept) in ['1', '2'].into_iter().zip(&mut kept) {
-            let mut fresh = app(true);
-            press(&mut fresh, &model, now, KeyCode::Char(pane));
-            let mut small = app(false);
-            press(&mut small, &model, now, KeyCode::Char(pane));
+        for (pane, kept) in keys.into_iter().zip(&mut kept) {
+            let mut fresh = open(&model, true, pane);
+            let mut small = open(&model, false, pane);
             // Higher than the fabric has ports, so that every row is in sight.
             let height = 500;
             let kept = frame(kept, &model, now, height);
@@ -137,13 +157,13 @@ fn what_is_kept_from_frame_to_frame_is_what_is_there() {
             let differ = differ(&kept, &fresh);
             assert!(
                 differ.is_empty(),
-                "pane {pane} after {second} s: {differ:#?}"
+                "keys {pane} after {second} s: {differ:#?}"
             );
             let small = frame(&mut small, &model, now, height);
             rows = rows.max(small.iter().filter(|l| l.contains("leaf")).count());
             frames += 1;
         }
     }
-    assert_eq!(frames, 2 * 37);
+    assert_eq!(frames, keys.len() * 37);
     assert!(rows > 100, "{rows}");
 }

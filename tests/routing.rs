@@ -11,9 +11,13 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use bench::{Bench, sent};
-use fabtop::event::{ReadingEnded, Topic};
-use fabtop::fabric::NodeKind;
+use fabtop::event::{ReadingEnded, Topic, What};
+use fabtop::fabric::{NodeId, NodeKind, PortKey};
+use fabtop::model::Model;
+use fabtop::model::view::PathView;
 use fabtop::port::Stamp;
+use fabtop::record::Ledger;
+use fabtop::report::{self, Format};
 use fabtop::sim::{Action, Script, SimOptions, default_fabric, fat_tree};
 
 const LFT: u16 = 0x0019;
@@ -233,7 +237,8 @@ fn a_switch_that_does_not_answer_is_named_where_the_path_stops() {
     let spines: Vec<_> = (1..=4)
         .map(|n| fabric.key(&format!("spine0{n}"), 0).unwrap().node)
         .collect();
-    let mut script = Script::new();
+    // The SA, which would tell in its stead, is silent too.
+    let mut script = Script::new().at(Stamp::from_secs(5), Action::SmHang);
     for spine in &spines {
         script = script.at(Stamp::from_secs(5), Action::Kill(*spine));
     }
@@ -242,14 +247,14 @@ fn a_switch_that_does_not_answer_is_named_where_the_path_stops() {
     let from = bench.key("cn001", 1);
     let lid = bench.lid(bench.key("cn030", 1));
     let (_, ended) = bench.read(Topic::Path { from, lid });
-    // The leaf answers, the spine does not.
-    assert_eq!((ended.answered, ended.failed), (1, 1));
+    // The leaf answers, the spine and the SA do not.
+    assert_eq!((ended.answered, ended.failed), (1, 2));
     let path = bench.model.path(from, lid, bench.engine.now());
     assert!(!path.arrives);
     let last = path.hops.last().unwrap();
     assert!(spines.contains(&last.node));
     let expected = format!(
-        "the table of {} was not read; it does not answer",
+        "the table of {} was not read; it does not answer, and the SA did not tell it",
         last.name
     );
     assert_eq!(path.end, expected);
@@ -342,4 +347,175 @@ fn whole_tables_of_all_switches_are_read_within_the_budget() {
         let span = window[5].since(window[0]);
         assert!(span >= Duration::from_millis(100), "six SMPs in {span:?}");
     }
+}
+
+/// A switch in the midst of the path, as the SA tells its table; what is asked of the switch.
+fn by_the_sas_word(action: impl Fn(NodeId) -> Action) -> (Bench, NodeId, PortKey, u16) {
+    let fabric = fat_tree(4, 4, 2, 1);
+    let mut plain = settled(Bench::new(fabric.clone(), SimOptions::healthy()));
+    let hosts: Vec<_> = plain
+        .model
+        .topology()
+        .nodes()
+        .filter(|n| n.kind != NodeKind::Switch)
+        .map(|n| n.id.port(1))
+        .collect();
+    let (from, to) = (hosts[0], hosts[15]);
+    let lid = plain.lid(to);
+    plain.read(Topic::Path { from, lid });
+    let path = plain.model.path(from, lid, plain.engine.now());
+    let spine = path.hops[2].node;
+    let script = Script::new().at(Stamp::from_secs(5), action(spine));
+    let mut bench = Bench::scripted(fabric, script);
+    bench.run(Stamp::from_secs(6));
+    let (_, ended) = bench.read(Topic::Path { from, lid });
+    let now = bench.engine.now();
+    let told = bench.model.path(from, lid, now);
+    assert!(told.arrives, "{} {ended:?}", told.end);
+    let way = |path: &PathView<'_>| -> Vec<_> {
+        let hops = path.hops.iter();
+        hops.map(|h| (h.node, h.enters, h.leaves)).collect()
+    };
+    assert_eq!(way(&told), way(&path));
+    let by_sa: Vec<bool> = told.hops.iter().map(|h| h.told).collect();
+    assert_eq!(by_sa, [false, false, true, false, false]);
+    let text = report::path(&bench.model, now, from, lid, Format::Text);
+    assert!(text.contains("table from the SA"), "{text}");
+    (bench, spine, from, lid)
+}
+
+#[test]
+fn the_table_of_a_protected_switch_is_the_sas_and_it_is_not_asked() {
+    let (mut bench, spine, from, lid) = by_the_sas_word(|node| Action::Protect {
+        node,
+        m_key: 0x5ec2_e75e_c2e7_5ec2,
+        bits: 2,
+    });
+    assert!(bench.model.topology().node(spine).unwrap().guarded);
+    // Whole tables and who uses a port, too. Only the SA is asked now.
+    let begun = bench.events.len();
+    let (_, ended) = bench.read(Topic::Table { switch: spine });
+    assert_eq!(ended.failed, 0);
+    let smps = bench.events[begun..].iter().filter(|e| match &e.what {
+        What::Sent(s) => s.mad.class().is_smp() && s.target.node == Some(spine),
+        _ => false,
+    });
+    assert_eq!(smps.count(), 0);
+    let now = bench.engine.now();
+    let routes = bench.model.routes(spine, now).unwrap();
+    // 16 hosts and 6 switches; the spine itself by port 0.
+    assert_eq!((routes.rows.len(), routes.told), (22, true));
+    assert_eq!(routes.read.0, routes.read.1);
+    let uses = bench.model.uses(spine.port(1), now).unwrap();
+    assert!(uses.told && uses.lids > 0 && uses.note.is_none());
+    for format in [Format::Text, Format::Json] {
+        let text = report::routes(&bench.model, now, spine, format).unwrap();
+        let word = ["from the SA", "\"table_from\":\"sa\""];
+        assert!(word.iter().any(|w| text.contains(w)), "{text}");
+    }
+    // One who joins is told the same.
+    let mut ledger = Ledger::new();
+    bench.events.iter().for_each(|e| ledger.observe(e));
+    let mut joined = Model::new();
+    let next = bench.events.last().unwrap().seq + 1;
+    ledger.keyframe(next, &mut |events| {
+        events.iter().for_each(|e| joined.apply(e))
+    });
+    let hops = |model: &Model| -> Vec<_> {
+        let path = model.path(from, lid, now);
+        path.hops
+            .iter()
+            .map(|h| (h.node, h.leaves, h.told))
+            .collect()
+    };
+    assert_eq!(hops(&joined), hops(&bench.model));
+    let there = joined.routes(spine, now).unwrap();
+    assert_eq!((there.rows.len(), there.told), (22, true));
+}
+
+#[test]
+fn the_table_of_a_silent_switch_is_the_sas() {
+    by_the_sas_word(Action::Kill);
+}
+
+#[test]
+fn without_an_sa_a_protected_switchs_table_is_not_known_and_says_why() {
+    let script = Script::new()
+        .at(
+            Stamp::from_secs(5),
+            Action::Protect {
+                node: default_fabric().key("leaf02", 0).unwrap().node,
+                m_key: 7,
+                bits: 2,
+            },
+        )
+        .at(Stamp::from_secs(5), Action::SmHang);
+    let mut bench = Bench::scripted(default_fabric(), script);
+    bench.run(Stamp::from_secs(6));
+    let from = bench.key("leaf02", 0);
+    let lid = bench.lid(bench.key("cn030", 1));
+    bench.read(Topic::Path { from, lid });
+    // The silence, and then the word of the trap.
+    bench.read(Topic::Path { from, lid });
+    let path = bench.model.path(from, lid, bench.engine.now());
+    assert!(!path.known);
+    let why = "the table of leaf02 was not read; it is protected by an M_Key, and the SA did not \
+               tell it";
+    assert!(
+        path.end == why || path.end.contains("does not answer"),
+        "{}",
+        path.end
+    );
+}
+
+#[test]
+fn a_path_to_whom_only_the_sa_knows_is_followed_as_far_as_it_was_seen() {
+    // Dead from the beginning: discovery finds its link, and nobody at its end.
+    let fabric = default_fabric();
+    let dead = fabric.key("cn012", 1).unwrap();
+    let mut plain = settled(Bench::new(fabric.clone(), SimOptions::healthy()));
+    let lid = plain.lid(dead);
+    let from = plain.key("cn030", 1);
+    plain.read(Topic::Path { from, lid });
+    let whole = plain.model.path(from, lid, plain.engine.now());
+    let script = Script::new().at(Stamp::ZERO, Action::Kill(dead.node));
+    let mut bench = Bench::scripted(fabric, script);
+    bench.run(Stamp::from_secs(15));
+    let model = &bench.model;
+    assert!(model.topology().node(dead.node).is_none());
+    assert!(model.is_unseen("cn012") && !model.is_unseen("cn030"));
+    let port_guid = format!("{:#x}", dead.node.guid.0 + 1);
+    for text in [
+        "cn012",
+        "cn012 mlx5_0",
+        &dead.node.to_string(),
+        &port_guid,
+        &lid.to_string(),
+    ] {
+        assert_eq!(model.find_in_sa(text), Ok(lid), "{text}");
+    }
+    let nobody = model.find_in_sa("4711").unwrap_err();
+    assert!(nobody.contains("no node is called \"4711\""), "{nobody}");
+    bench.read(Topic::Path { from, lid });
+    let now = bench.engine.now();
+    let path = bench.model.path(from, lid, now);
+    let way = |path: &PathView<'_>| -> Vec<_> {
+        let hops = path.hops.iter();
+        hops.map(|h| (h.node, h.enters, h.leaves)).collect()
+    };
+    // As with it alive, but for its own end.
+    let seen = way(&whole);
+    assert_eq!(way(&path), seen[..seen.len() - 1]);
+    assert!(path.arrives && path.known && path.to.is_none());
+    assert_eq!(path.to_in_sa.as_deref(), Some("cn012 mlx5_0"));
+    let beyond = path.beyond.as_ref().unwrap();
+    assert_eq!((beyond.lid, beyond.port, beyond.is_end), (lid, 1, true));
+    let text = report::path(&bench.model, now, from, lid, Format::Text);
+    for part in ["which only the SA knows", "not seen", "as the SA tells it"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let json = report::path(&bench.model, now, from, lid, Format::Json);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["path"]["beyond"]["from"], "sa");
+    assert_eq!(json["path"]["to_in_sa"], "cn012 mlx5_0");
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bench::{Bench, sent};
 use fabtop::command::Command;
-use fabtop::engine::Config;
+use fabtop::engine::{Config, Key};
 use fabtop::event::{Topic, What};
 use fabtop::fabric::NodeKind;
 use fabtop::fabric::sa::{Difference, SaTable};
@@ -167,6 +167,90 @@ fn a_refused_table_is_shown_as_refused_and_not_as_empty() {
         table(&bench, SaTable::Services).outcome,
         Some(SaOutcome::Whole)
     );
+}
+
+/// Unlikely to come about by chance.
+const SM_KEY: u64 = 0x5ec2_e75e_c2e7_5ec2;
+
+/// A session at an SA that shows P_Key tables to those who know its key, with this one.
+fn trusted(key: Option<u64>) -> Bench {
+    let options = SimOptions {
+        sa_trusts: vec![SaTable::Pkeys.id()],
+        sm_key: SM_KEY,
+        ..SimOptions::healthy()
+    };
+    let config = Config {
+        sm_key: key.and_then(Key::new),
+        ..Config::default()
+    };
+    let mut bench = Bench::with(default_fabric(), options, config);
+    bench.run(Stamp::from_secs(15));
+    let tables = vec![SaTable::Pkeys];
+    bench.read(Topic::Sa { tables });
+    bench
+}
+
+#[test]
+fn trusted_records_are_read_with_the_sm_key_which_no_event_holds() {
+    let bench = trusted(Some(SM_KEY));
+    let view = table(&bench, SaTable::Pkeys);
+    assert_eq!(view.outcome, Some(SaOutcome::Whole));
+    assert_eq!((view.count, view.advice), (Some(67 + 2 + 12), None));
+    // The comparison is made with it as without.
+    assert_eq!(
+        table(&bench, SaTable::Nodes).outcome,
+        Some(SaOutcome::Whole)
+    );
+    assert_eq!(differences(&bench), []);
+    let key = SM_KEY.to_be_bytes();
+    let mut seen = 0;
+    for event in &bench.events {
+        let mad = match &event.what {
+            What::Sent(s) => &s.mad,
+            What::Received(r) => &r.mad,
+            _ => continue,
+        };
+        seen += usize::from(mad.class().code() == 3);
+        let part = |w: &[u8]| key.windows(3).any(|k| k == w);
+        assert!(!mad.bytes().windows(3).any(part), "{mad}");
+    }
+    assert!(seen > 10, "{seen}");
+    let all = format!("{:?}{:?}", bench.events, Key::new(SM_KEY));
+    assert!(!all.contains(&SM_KEY.to_string()) && !all.contains("5ec2e75e"));
+}
+
+#[test]
+fn a_wrong_sm_key_costs_one_question_and_is_told() {
+    let bench = trusted(Some(SM_KEY + 1));
+    let status = table(&bench, SaTable::Pkeys).status();
+    let told = "refused: request denied (the SM_Key given may not be its own)";
+    assert_eq!(status, told);
+    let log = bench.log("SM_Key");
+    assert_eq!(
+        log,
+        ["the SA does not answer who gives it this SM_Key: it is asked without"]
+    );
+    // Everything else is as it would be without a key.
+    assert_eq!(
+        table(&bench, SaTable::Nodes).outcome,
+        Some(SaOutcome::Whole)
+    );
+    let silent = bench
+        .events
+        .iter()
+        .filter(|e| matches!(&e.what, What::TimedOut(t) if t.class == 3));
+    assert_eq!(silent.count(), 1);
+}
+
+#[test]
+fn without_the_sm_key_a_refusal_says_what_to_do() {
+    let bench = trusted(None);
+    let status = table(&bench, SaTable::Pkeys).status();
+    let told = "refused: request denied (it may want its SM_Key: see --sm-key-file)";
+    assert_eq!(status, told);
+    let now = bench.engine.now();
+    let text = fabtop::report::sa(&bench.model, now, None, fabtop::report::Format::Text);
+    assert!(text.contains(told), "{text}");
 }
 
 #[test]

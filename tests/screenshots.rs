@@ -4,6 +4,10 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)] // a test may fail by panicking
 
+#[allow(dead_code, reason = "each test program uses a part")]
+#[path = "common/bench.rs"]
+mod bench;
+
 mod screens {
     pub mod svg;
 }
@@ -11,23 +15,24 @@ mod screens {
 use std::path::Path;
 use std::time::Duration;
 
+use bench::Bench;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use fabtop::engine::{Config, Virtual};
+use fabtop::command::Command;
+use fabtop::engine::Config;
 use fabtop::event::What;
 use fabtop::model::Model;
 use fabtop::port::Stamp;
 use fabtop::record::Reader;
 use fabtop::record::replay::{ByModel, Index, Moment, Observer, PlayState, Position, Speed};
-use fabtop::sim::{SimOptions, SimPort, default_fabric};
-use fabtop::tui::{App, Clock, Depth, Kind, Link, Look, Replay, Told, Watched};
+use fabtop::sim::{SimOptions, default_fabric};
+use fabtop::tui::{Act, App, Clock, Depth, Kind, Link, Look, Replay, Told, Watched};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 /// Long enough for the default faults to show, a full sparkline and some back-off.
 const AT: Stamp = Stamp::from_secs(150);
 
-fn session() -> Model {
-    let sim = SimPort::new(default_fabric(), SimOptions::default()).unwrap();
+fn session() -> Bench {
     let config = Config {
         // 2024-05-17 14:00:37 UTC.
         wall: 1_715_954_437_000_000_000,
@@ -35,14 +40,9 @@ fn session() -> Model {
         tid_seed: 1,
         ..Config::default()
     };
-    let mut engine = Virtual::new(Box::new(sim), config);
-    let mut model = Model::new();
-    engine.run_until(AT, &mut |batch| {
-        for event in &batch.events {
-            model.apply(event);
-        }
-    });
-    model
+    let mut bench = Bench::with(default_fabric(), SimOptions::default(), config);
+    bench.run(AT);
+    bench
 }
 
 /// Compares a picture with the committed one, or draws it anew.
@@ -64,6 +64,15 @@ fn check(name: &str, title: &str, buf: &Buffer) {
     );
 }
 
+fn press(app: &mut App<Model>, key: char, model: &Model, now: Stamp) -> Option<Act> {
+    let code = match key {
+        '\n' => KeyCode::Enter,
+        '\u{1b}' => KeyCode::Esc,
+        c => KeyCode::Char(c),
+    };
+    app.key(&KeyEvent::new(code, KeyModifiers::NONE), model, now)
+}
+
 /// The console after some keys.
 fn screen(kind: Kind, told: Told, model: &Model, now: Stamp, keys: &str) -> Buffer {
     let mut app = App::new(kind, Look::new(Depth::True), Clock::utc());
@@ -71,20 +80,32 @@ fn screen(kind: Kind, told: Told, model: &Model, now: Stamp, keys: &str) -> Buff
     let mut buf = Buffer::empty(Rect::new(0, 0, 120, 34));
     app.draw(model, now, &mut buf);
     for key in keys.chars() {
-        let code = match key {
-            '\n' => KeyCode::Enter,
-            c => KeyCode::Char(c),
-        };
-        app.key(&KeyEvent::new(code, KeyModifiers::NONE), model, now);
+        press(&mut app, key, model, now);
         buf.reset();
         app.draw(model, now, &mut buf);
     }
     buf
 }
 
+/// The live console after some keys, whose questions are asked and answered.
+fn page(bench: &mut Bench, keys: &str) -> Buffer {
+    let mut app = App::new(Kind::Live, Look::new(Depth::True), Clock::utc());
+    let mut buf = Buffer::empty(Rect::new(0, 0, 120, 34));
+    app.draw(&bench.model, bench.engine.now(), &mut buf);
+    for key in keys.chars() {
+        let now = bench.engine.now();
+        if let Some(Act::Send(Command::Read(topic))) = press(&mut app, key, &bench.model, now) {
+            bench.read(topic);
+        }
+        buf.reset();
+        app.draw(&bench.model, bench.engine.now(), &mut buf);
+    }
+    buf
+}
+
 #[test]
 fn the_pictures_are_current() {
-    let model = session();
+    let mut bench = session();
     for (name, title, keys) in [
         ("ports", "fabtop: the Ports pane", "1"),
         ("traffic", "fabtop: the Traffic pane", "2"),
@@ -92,7 +113,25 @@ fn the_pictures_are_current() {
         ("alerts", "fabtop: the Alerts pane", "4"),
         ("detail", "fabtop: a port in detail", "1\n"),
     ] {
-        let buf = screen(Kind::Live, Told::Live, &model, AT, keys);
+        let buf = screen(Kind::Live, Told::Live, &bench.model, AT, keys);
+        check(name, title, &buf);
+    }
+    // Pages that ask the fabric for what they show; every table of the SA once.
+    page(&mut bench, "sR");
+    for (name, title, keys) in [
+        (
+            "path",
+            "fabtop: a path, hop by hop",
+            "/cn001\nf\u{1b}/cn030\nt",
+        ),
+        (
+            "uses",
+            "fabtop: who is reached by a port",
+            "/leaf03 spine02\nu",
+        ),
+        ("sa", "fabtop: subnet managers and the SA", "s"),
+    ] {
+        let buf = page(&mut bench, keys);
         check(name, title, &buf);
     }
 }
@@ -151,6 +190,6 @@ fn the_picture_of_a_watched_session_is_current() {
         link: Link::Connected,
         lag: Some(Duration::from_millis(300)),
     });
-    let buf = screen(Kind::Watch, told, &session(), AT, "2");
+    let buf = screen(Kind::Watch, told, &session().model, AT, "2");
     check("watch", "fabtop: another one's session watched", &buf);
 }

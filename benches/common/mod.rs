@@ -132,8 +132,20 @@ pub fn sick_sweep(stream: &mut Stream, nodes: RangeInclusive<u64>, round: u32) -
     stream.take()
 }
 
-/// One sweep of both counter attributes over all ports of some nodes.
+/// One sweep of both counter attributes over all ports of some nodes, each with a symbol error a
+/// round.
+#[allow(dead_code)] // not every bench has errors
 pub fn sweep(stream: &mut Stream, nodes: RangeInclusive<u64>, round: u32) -> Vec<Event> {
+    sweep_with(stream, nodes, round, round as u16)
+}
+
+/// The same with so many symbol errors at each port.
+pub fn sweep_with(
+    stream: &mut Stream,
+    nodes: RangeInclusive<u64>,
+    round: u32,
+    errors: u16,
+) -> Vec<Event> {
     let at = Stamp::from_secs(u64::from(round) * 5);
     for guid in nodes {
         for port in 1..=PORTS {
@@ -150,7 +162,7 @@ pub fn sweep(stream: &mut Stream, nodes: RangeInclusive<u64>, round: u32) -> Vec
                 &wide,
             );
             let mut narrow = PortCounters::new();
-            narrow.set_symbol_error(round as u16);
+            narrow.set_symbol_error(errors);
             stream.exchange(
                 at,
                 target,

@@ -12,7 +12,6 @@ use crate::command::Command;
 use crate::config::{Cli, SimTime};
 use crate::engine::{self, Sinks};
 use crate::port::Stamp;
-use crate::record::Limits;
 use crate::tui::{self, Mode, Source};
 
 /// `fabtop`: the console over this host's port, a simulated one, or ibsim's.
@@ -26,14 +25,7 @@ pub fn live(cli: &Cli) -> Result<(), Failure> {
     let settings = fabric::settings(common)?;
     let config = fabric::config(common, settings)?;
     let port = fabric::open(common)?;
-    let to = common.recording.record.as_deref();
-    let mut outlets = Outlets::open(
-        &common.recording,
-        &common.sharing,
-        to,
-        Limits::default(),
-        &config.host,
-    )?;
+    let mut outlets = Outlets::beside(common, &config.host)?;
     let (tx, rx) = bounded(QUEUE);
     let zero = Instant::now();
     let sinks = Sinks {

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use super::names::NAME_MAPS;
 use super::{Failure, complain};
-use crate::config::{Common, SimTime};
+use crate::config::{Common, KeyText, SimTime};
 use crate::engine;
 use crate::event::Settings;
 use crate::fabric::names::NameMap;
@@ -46,6 +46,11 @@ fn failure(error: PortError) -> Failure {
     }
 }
 
+/// Says what is wrong with a line of a file; the others are used.
+fn complain_of(path: &Path, line: usize, what: &str) {
+    complain(&format!("{}:{line}: {what}", path.display()));
+}
+
 fn simulator(common: &Common, file: Option<&Path>) -> Result<Box<dyn MadPort>, Failure> {
     let mut options = SimOptions {
         seed: common.seed,
@@ -61,14 +66,15 @@ fn simulator(common: &Common, file: Option<&Path>) -> Result<Box<dyn MadPort>, F
                     path.display()
                 ))
             })?;
-            let (fabric, problems) = sim::netfile::parse(&String::from_utf8_lossy(&text));
+            let text = String::from_utf8_lossy(&text);
+            let (mut fabric, mut problems) = sim::netfile::parse(&text);
+            if let Some(name) = path.file_name() {
+                fabric.name = crate::fabric::names::clean(name.as_encoded_bytes());
+            }
+            problems.extend(sim::netfile::scenario(&text, &fabric, &mut options));
+            problems.sort_by_key(|p| p.line);
             for problem in &problems {
-                complain(&format!(
-                    "{}:{}: {}",
-                    path.display(),
-                    problem.line,
-                    problem.why
-                ));
+                complain_of(path, problem.line, &problem.why);
             }
             if fabric.nodes.is_empty() {
                 return Err(Failure::Usage(format!(
@@ -76,7 +82,6 @@ fn simulator(common: &Common, file: Option<&Path>) -> Result<Box<dyn MadPort>, F
                     path.display()
                 )));
             }
-            options.faults = sim::Faults::None;
             fabric
         }
     };
@@ -105,12 +110,7 @@ fn thresholds(common: &Common) -> Result<Thresholds, Failure> {
             };
             let (thresholds, problems) = Thresholds::parse(&bytes, origin, alerts::is_counter);
             for problem in problems {
-                complain(&format!(
-                    "{}:{}: {}",
-                    path.display(),
-                    problem.line,
-                    problem.what
-                ));
+                complain_of(path, problem.line, &problem.what);
             }
             thresholds
         }
@@ -147,12 +147,7 @@ fn read_names(common: &Common, settings: &mut Settings) -> Result<(), Failure> {
         Ok(bytes) => {
             let (map, problems) = NameMap::parse(&bytes);
             for problem in problems {
-                complain(&format!(
-                    "{}:{}: {}",
-                    path.display(),
-                    problem.line,
-                    problem.what
-                ));
+                complain_of(&path, problem.line, &problem.what);
             }
             settings.names = map.names;
         }
@@ -168,28 +163,37 @@ fn read_names(common: &Common, settings: &mut Settings) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The M_Key that the options name.
-fn m_key(common: &Common) -> Result<Option<engine::MKey>, Failure> {
-    let Some(path) = &common.m_key_file else {
-        let given = common.m_key.as_ref().map(crate::config::KeyText::key);
-        return given
+/// The key that two options name: itself, or a file that holds it.
+fn key(
+    option: &str,
+    given: Option<&KeyText>,
+    file: Option<&PathBuf>,
+) -> Result<Option<engine::Key>, Failure> {
+    let Some(path) = file else {
+        let key = given.map(KeyText::key);
+        return key
             .transpose()
-            .map_err(|why| Failure::Usage(format!("--m-key: {why}")));
+            .map_err(|why| Failure::Usage(format!("--{option}: {why}")));
     };
     let text = fs::read_to_string(path).map_err(|error| {
         Failure::Usage(format!(
-            "cannot read the M_Key file {}: {error}",
+            "cannot read the key of --{option}-file, {}: {error}",
             path.display()
         ))
     })?;
-    crate::config::m_key(text.lines().next().unwrap_or_default())
+    crate::config::key(text.lines().next().unwrap_or_default())
         .map(Some)
         .map_err(|why| Failure::Usage(format!("{}: {why}", path.display())))
 }
 
 /// What the engine is told at its start.
 pub fn config(common: &Common, settings: Settings) -> Result<engine::Config, Failure> {
-    let m_key = m_key(common)?;
+    let m_key = key("m-key", common.m_key.as_ref(), common.m_key_file.as_ref())?;
+    let sm_key = key(
+        "sm-key",
+        common.sm_key.as_ref(),
+        common.sm_key_file.as_ref(),
+    )?;
     let since_epoch = SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)
         .unwrap_or_default();
@@ -205,6 +209,7 @@ pub fn config(common: &Common, settings: Settings) -> Result<engine::Config, Fai
     Ok(engine::Config {
         settings,
         m_key,
+        sm_key,
         subscribe: !common.no_subscribe,
         host: fs::read_to_string("/proc/sys/kernel/hostname")
             .map(|name| name.trim().to_owned())

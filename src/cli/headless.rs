@@ -14,7 +14,6 @@ use crate::engine::{self, Sinks, Virtual};
 use crate::event::{SharedBatch, SweepKind, What};
 use crate::model::Model;
 use crate::port::Stamp;
-use crate::record::Limits;
 use crate::report::{self, Format};
 
 /// Batches that may wait for the model, and for the encoder.
@@ -213,14 +212,7 @@ fn collect(
             "nobody could watch a session in --sim-time fast: record it, and replay that".into(),
         ));
     }
-    let to = common.recording.record.as_deref();
-    let mut outlets = Outlets::open(
-        &common.recording,
-        &common.sharing,
-        to,
-        Limits::default(),
-        &config.host,
-    )?;
+    let mut outlets = Outlets::beside(common, &config.host)?;
     let encoder = outlets.encoder.take();
     let mut stop = Stop::new(until, subject);
     let outcome = if common.sim_time == SimTime::Fast {

@@ -77,12 +77,22 @@ impl Watched {
 
 fn read(path: &Path, bytes: &[u8]) -> Command {
     let (map, problems) = NameMap::parse(bytes);
-    let problems = problems
+    let mut problems: Vec<String> = problems
         .into_iter()
         .map(|p| format!("{}:{}: {}", path.display(), p.line, p.what))
         .collect();
+    // Another file altogether, or one that is being written: no reason to forget every name.
+    let broken = map.names.is_empty() && !problems.is_empty();
+    if broken {
+        // First: of many problems the last are only counted.
+        let what = format!(
+            "no line of the node name map {} is a name: the names stay as they were",
+            path.display()
+        );
+        problems.insert(0, what);
+    }
     Command::Names {
-        names: Some(map.names),
+        names: (!broken).then_some(map.names),
         problems,
     }
 }
@@ -148,6 +158,18 @@ mod tests {
         write("0x1 \"uno\"\nnonsense\n0x2 \"due\"\n");
         let (names, problems) = told(watched.look());
         assert_eq!(names.unwrap(), [(1, "uno".into()), (2, "due".into())]);
+        let asked = problems.len();
+        write("this is\nno map\n");
+        let (none, why) = told(watched.look());
+        assert!(none.is_none());
+        assert_eq!((asked, why.len()), (1, 3));
+        assert!(
+            why[0].ends_with("is a name: the names stay as they were"),
+            "{why:?}"
+        );
+        // Emptied is not broken.
+        write("# nobody\n");
+        assert_eq!(told(watched.look()), (Some(Vec::new()), Vec::new()));
         assert_eq!(problems.len(), 1);
         assert!(
             problems[0].ends_with("map:2: \"nonsense\" is no GUID"),

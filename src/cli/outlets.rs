@@ -12,7 +12,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 
 use super::headless::QUEUE;
 use super::{Failure, complain};
-use crate::config::{Recording, Sharing};
+use crate::config::{Common, Recording, Sharing};
 use crate::event::SharedBatch;
 use crate::record::{
     self, Anonymizer, Audience, Destination, Existing, Limits, Options, Outputs, Wanted,
@@ -65,6 +65,13 @@ impl Alarm {
 }
 
 impl Outlets {
+    /// What is recorded and shared beside a console or a report.
+    pub fn beside(common: &Common, host: &str) -> Result<Outlets, Failure> {
+        let to = common.recording.record.as_deref();
+        let limits = Limits::default();
+        Outlets::open(&common.recording, &common.sharing, to, limits, host)
+    }
+
     /// Starts what the options ask for.
     pub fn open(
         recording: &Recording,

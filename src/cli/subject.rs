@@ -80,6 +80,9 @@ impl Subject {
 
     fn path(&self, model: &Model) -> Result<(PortKey, Lid), String> {
         let from = model.end_port(model.find(self.word(0))?)?;
+        if self.path_bits.is_none() && model.is_unseen(self.word(1)) {
+            return Ok((from, model.find_in_sa(self.word(1))?));
+        }
         let place = model.find(self.word(1))?;
         let to = model.end_port(place)?;
         Ok((from, model.path_lid(place, to, self.path_bits)?))
@@ -115,6 +118,15 @@ impl Subject {
             Some(_) => Ok(key),
             None => Err(format!("{name} has no port {number}")),
         }
+    }
+
+    /// The records by which the end of a path is found that discovery did not see.
+    fn unseen(&self, model: &Model) -> Option<Topic> {
+        let tables = vec![SaTable::Nodes, SaTable::Links];
+        let wanted = self.kind == ReportKind::Path
+            && model.is_unseen(self.word(1))
+            && model.find_in_sa(self.word(1)).is_err();
+        wanted.then_some(Topic::Sa { tables })
     }
 
     /// What must be read for it, in order.
@@ -204,6 +216,8 @@ pub struct Readings {
     subject: Option<Subject>,
     /// What is still to be read; `None` before it is known.
     topics: Option<Vec<Topic>>,
+    /// What only the SA knows was asked for.
+    sought: bool,
     /// What is being read.
     now: Option<Topic>,
     /// The subject was not found.
@@ -233,6 +247,12 @@ impl Readings {
             return None;
         }
         if self.topics.is_none() {
+            if !std::mem::replace(&mut self.sought, true)
+                && let Some(topic) = subject.unseen(model)
+            {
+                self.now = Some(topic.clone());
+                return Some(topic);
+            }
             match subject.topics(model) {
                 Ok(topics) => self.topics = Some(topics),
                 Err(failure) => {

@@ -25,7 +25,7 @@ impl Core {
         let lane = job.lane();
         if let Some(id) = job.seat {
             let per_node = self.share_ref(lane).per_node();
-            let seat = self.nodes.entry(id).or_default().seat(lane);
+            let seat = self.nodes.of(id).seat(lane);
             if seat.back.is_some() && !job.probe && job.node().is_some() {
                 self.account(job, Done::Failed);
                 return;
@@ -77,7 +77,9 @@ impl Core {
         }
         match job.ask {
             Ask::Table(table) => self.table_over(table, done),
-            Ask::Lft(_) | Ask::SwitchInfo => self.route_answered(job.node(), job.ask, done),
+            Ask::Lft(_) | Ask::SwitchInfo | Ask::ToldLft(..) | Ask::ToldSwitch(_) => {
+                self.route_answered(job.node(), job.ask, done);
+            }
             Ask::SmInfoAt(port) => self.sm_answered(job.node().map(|id| id.port(port)), done),
             _ => {}
         }

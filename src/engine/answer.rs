@@ -18,7 +18,13 @@ const BUSY_MOST: u8 = 10;
 pub(super) const fn is_sa(ask: Ask) -> bool {
     matches!(
         ask,
-        Ask::Inform(_) | Ask::Path(_) | Ask::PathGid(_) | Ask::Table(_) | Ask::Told(_)
+        Ask::Inform(_)
+            | Ask::Path(_)
+            | Ask::PathGid(_)
+            | Ask::Table(_)
+            | Ask::Told(_)
+            | Ask::ToldLft(..)
+            | Ask::ToldSwitch(_)
     )
 }
 
@@ -63,16 +69,24 @@ impl Core {
         if stage == Stage::Window {
             share.over(&job);
         }
-        if job.lane() == Lane::Smp || !is_sa(job.ask) {
+        let timely = !is_sa(job.ask);
+        if timely {
             share.answered(took, job.attempt > 1, timeout);
-            if let Some(id) = job.node() {
-                let seat = self.nodes.entry(id).or_default().seat(job.lane());
-                seat.rtt.sample(took);
+            if stage != Stage::Window {
+                share.late();
             }
         }
-        self.end_other_attempts(&job, stage);
+        let needless = self.end_other_attempts(&job, stage);
         job.id = 0;
         let changes = self.topology.learn(&request, &mad);
+        // NodeInfo says who answered; where another one answers, the node asked is not back.
+        let who = match job.ask {
+            Ask::NodeInfo => changes.who,
+            _ => job.node(),
+        };
+        if timely {
+            self.took(job.lane(), who, took, needless);
+        }
         self.routes.learn(self.now, &request, &mad, &changes);
         self.emit(What::Received(Received {
             addr,
@@ -99,11 +113,6 @@ impl Core {
         if status.is_redirect() && self.redirect(job, &mad) {
             return;
         }
-        // NodeInfo says who answered; where another one answers, the node asked is not back.
-        let who = match job.ask {
-            Ask::NodeInfo => changes.who,
-            _ => job.node(),
-        };
         let returned = who.is_some_and(|id| self.is_well(id, job.lane()));
         self.follow(&job, &mad, &changes);
         if returned && job.lane() == Lane::Smp {
@@ -112,11 +121,25 @@ impl Core {
         self.finish(job, Done::Answered);
     }
 
+    /// An answer took this long; it came after a further attempt had left if that was `needless`.
+    fn took(&mut self, lane: Lane, who: Option<NodeId>, took: Duration, needless: bool) {
+        if needless {
+            self.share(lane).floor.needless();
+        }
+        if let Some(id) = who {
+            let seat = self.nodes.of(id).seat(lane);
+            seat.rtt.sample(took);
+            if needless {
+                seat.patience = seat.patience.max(took);
+            }
+        }
+    }
+
     /// The agent is busy: that is an answer, and the question is put again later.
     fn busy(&mut self, mut job: Job) {
         job.busy += 1;
         if let Some(id) = job.node() {
-            self.nodes.entry(id).or_default().seat(job.lane()).troubled = false;
+            self.nodes.of(id).seat(job.lane()).troubled = false;
         }
         if job.busy >= BUSY_MOST {
             self.finish(job, Done::Failed);
@@ -146,7 +169,8 @@ impl Core {
         let Ok(info) = ClassPortInfo::from_bytes(mad.data()) else {
             return false;
         };
-        if !self.is_our_partition(id, info.redirect_pkey()) {
+        let pkey = info.redirect_pkey();
+        if !self.is_our_partition(id, pkey) {
             return false;
         }
         // LID 0 means a GID to resolve (spec 13.4.8.1).
@@ -157,11 +181,12 @@ impl Core {
         if !(1..0xC000).contains(&info.redirect_lid()) || info.redirect_qp() == 0 {
             return false;
         }
-        self.nodes.entry(id).or_default().redirect = Some(Redirect {
+        self.nodes.of(id).redirect = Some(Redirect {
             lid: info.redirect_lid(),
             qpn: info.redirect_qp(),
             qkey: info.redirect_qkey(),
             sl: info.redirect_sl(),
+            pkey,
         });
         job.redirected = true;
         job.attempt = 1;
@@ -169,18 +194,18 @@ impl Core {
         true
     }
 
-    /// Whoever is redirected must use the P_Key that the redirection names. Our GMPs carry that
-    /// of the default partition; another one's would count as a violation there. 0 is no key.
+    /// Whoever is redirected must use the P_Key that the redirection names: any other would count
+    /// as a violation there. It has to be in the local port's table.
     fn is_our_partition(&mut self, id: NodeId, pkey: u16) -> bool {
-        let ours = matches!(pkey & 0x7FFF, 0 | 0x7FFF);
-        let told = &mut self.nodes.entry(id).or_default().foreign_pkey;
+        let ours = self.pkey_index_for(pkey).is_some();
+        let told = &mut self.nodes.of(id).foreign_pkey;
         if !ours && !std::mem::replace(told, true) {
             self.note(
                 Severity::Warning,
                 Some(id),
                 format!(
-                    "its performance management redirects to partition {pkey:#06x}, and this \
-                     port asks in the default one: its counters cannot be read"
+                    "its performance management redirects to partition {pkey:#06x}, whose key \
+                     this port does not have: its counters cannot be read"
                 ),
             );
         }
@@ -189,11 +214,12 @@ impl Core {
 
     /// A performance agent redirects to a GID: the SA is asked for the way there, once.
     fn resolve(&mut self, id: NodeId, info: &ClassPortInfo) {
-        let node = self.nodes.entry(id).or_default();
+        let node = self.nodes.of(id);
         let to = (
             info.redirect_gid(),
             info.redirect_qp(),
             info.redirect_qkey(),
+            info.redirect_pkey(),
         );
         if node.redirect_gid == Some(to) {
             return;
@@ -224,10 +250,10 @@ impl Core {
         let record = PathRecord::from_bytes(mad.data()).ok();
         let record = record.filter(|r| ok && (1..0xC000).contains(&r.dlid()));
         let to = self.nodes.get(&id).and_then(|n| n.redirect_gid);
-        let (Some(record), Some((_, qpn, qkey))) = (record, to) else {
+        let (Some(record), Some((_, qpn, qkey, pkey))) = (record, to) else {
             return self.not_resolved(id);
         };
-        let node = self.nodes.entry(id).or_default();
+        let node = self.nodes.of(id);
         // What it said of itself it said before it could be asked.
         node.forget_pma();
         node.redirect = Some(Redirect {
@@ -235,7 +261,18 @@ impl Core {
             qpn,
             qkey,
             sl: record.sl(),
+            pkey,
         });
+    }
+
+    /// Index of the local key by which GMPs reach a member of a partition with this key. The
+    /// default partition's, and 0, which is no key, mean the one that all others take.
+    pub(super) fn pkey_index_for(&self, pkey: u16) -> Option<u16> {
+        let local = self.local.as_ref()?;
+        match pkey & 0x7FFF {
+            0 | 0x7FFF => Some(local.pkey_index.unwrap_or(0)),
+            _ => local.pkey_index_for(pkey),
+        }
     }
 
     /// What an answer leads to.
@@ -248,7 +285,7 @@ impl Core {
             (Ask::SmInfo, _) if ok => self.sm_info(mad),
             (Ask::PerfCaps, Who::Node(id)) => {
                 let info = ClassPortInfo::from_bytes(mad.data()).ok().filter(|_| ok);
-                let node = self.nodes.entry(id).or_default();
+                let node = self.nodes.of(id);
                 // An agent that will not tell is taken to have the basic counters only.
                 node.pma = Pma::Known {
                     caps: info.map(|i| i.cap_mask()).unwrap_or_default(),

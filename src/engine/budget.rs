@@ -2,12 +2,17 @@
 //!
 //! The rate holds over any 100 ms: send *n* waits until send *n* − rate/10 is 100 ms old. A
 //! token bucket would allow a burst on top, which is what hurts slow management processors.
+//!
+//! The window is of requests that are not overdue. Nobody can tell at first whether one that is
+//! overdue is lost, its node dead, or only slow; if slow, more than a window is truly on its way:
+//! two windows more at the beginning, eight after a while in which all answered. Each late answer
+//! halves what is left of that ([`Share::late`]).
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::job::Job;
-use super::rtt::Rtt;
+use super::rtt::{Floor, Rtt};
 use crate::event::Budget;
 use crate::port::Stamp;
 
@@ -41,6 +46,8 @@ pub(super) struct Share {
     epoch: Epoch,
     /// Latency of all that answered.
     pub(super) rtt: Rtt,
+    /// How soon anybody is asked again.
+    pub(super) floor: Floor,
     /// Requests that may give up their place in the window once they are overdue, and answers
     /// towards the next one. Where nothing answers any more, nothing more is piled up.
     credit: u16,
@@ -55,7 +62,8 @@ struct Epoch {
 }
 
 impl Share {
-    pub(super) fn new(budget: Budget) -> Share {
+    /// A budget that nothing uses; `again` is the soonest that a question is put again.
+    pub(super) fn new(budget: Budget, again: Duration) -> Share {
         let mut share = Share {
             budget,
             in_flight: 0,
@@ -66,6 +74,7 @@ impl Share {
             blocked: Stamp::ZERO,
             epoch: Epoch::default(),
             rtt: Rtt::default(),
+            floor: Floor::new(again),
             credit: 0,
             towards: 0,
         };
@@ -140,6 +149,7 @@ impl Share {
     /// A reply came; `retried` if only a further attempt brought it, so that one was lost.
     pub(super) fn answered(&mut self, rtt: Duration, retried: bool, timeout: Duration) {
         self.rtt.sample(rtt);
+        self.floor.answered(retried);
         self.towards += 1;
         if self.towards >= ANSWERS_PER_CREDIT {
             self.towards = 0;
@@ -204,6 +214,12 @@ impl Share {
     pub(super) fn departs(&mut self, job: &Job) {
         self.in_flight += 1;
         self.retrying += u16::from(job.attempt > 1);
+    }
+
+    /// An answer came to a request that had given its place in the window up: it was in flight
+    /// beyond the window all the same. Where that is usual, no more do.
+    pub(super) fn late(&mut self) {
+        self.credit /= 2;
     }
 
     /// An overdue request may give its place in the window up.

@@ -11,9 +11,10 @@ use super::budget::Share;
 use super::focus::Focus;
 use super::guard::Strangers;
 use super::job::{Job, Lane};
-use super::nodes::{Back, NodeState};
+use super::nodes::{Back, Nodes};
 use super::records::Records;
 use super::routes::Routes;
+use super::rtt::{CALM, SMP_AGAIN};
 use super::sa::Sa;
 use super::sms::Sms;
 use super::sweep::Loops;
@@ -62,13 +63,15 @@ pub enum Input {
 }
 
 /// What the core wants of a driver.
-#[derive(Clone, Debug)]
-#[allow(clippy::large_enum_variant)] // MADs are the common case and live inline on purpose
+///
+/// MADs and events stay in the core until they are where they go: they are large, and each hand
+/// that they pass through would copy them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// Send this MAD now.
-    Send(Outgoing),
-    /// This happened.
-    Event(Event),
+    /// Send the MAD of [`Core::outgoing`] now.
+    Send,
+    /// Things happened: take [`Core::events`].
+    Events,
     /// Read the local port and answer with [`Input::Local`] or [`Input::Gone`].
     ReadLocal,
     /// Try to open the device and answer with [`Input::Back`] (then `Agents` and `Local`) or
@@ -78,12 +81,17 @@ pub enum Output {
     Finished,
 }
 
-/// An output, and for a MAD what its event will say: whom it is meant for, which attempt it is.
+/// Events that wait to be taken while MADs leave: no more, or the first of them grow old.
+const EVENTS: usize = 64;
+
+/// A MAD that is handed to the driver, and sent unless the next input says otherwise.
 #[derive(Debug)]
-#[allow(clippy::large_enum_variant)] // as above
-enum Queued {
-    Output(Output),
-    Send(Outgoing, Option<(Target, u8)>),
+struct Departure {
+    at: Stamp,
+    out: Outgoing,
+    /// What its event will say: whom it is meant for, which attempt it is. `None` if no event
+    /// tells of it.
+    sent: Option<(Target, u8)>,
 }
 
 /// A MAD that waits to be sent and expects no answer.
@@ -102,12 +110,14 @@ pub struct Core {
     pub(super) source: Source,
     pub(super) now: Stamp,
     seq: u64,
-    out: VecDeque<Queued>,
-    /// Handed to the driver, and sent unless the next input says otherwise.
-    unconfirmed: Option<(Stamp, u32, Sent)>,
+    /// What happened and was not taken yet.
+    events: Vec<Event>,
+    /// What else a driver is to do.
+    orders: VecDeque<Output>,
+    departure: Option<Departure>,
 
     pub(super) topology: Topology,
-    pub(super) nodes: BTreeMap<NodeId, NodeState>,
+    pub(super) nodes: Nodes,
     /// Ports beyond which nobody answers.
     pub(super) beyond: BTreeMap<PortKey, Back>,
     /// Ports beyond which somebody is being asked.
@@ -161,16 +171,21 @@ pub struct Core {
 
 impl Core {
     /// A core at the session's beginning.
-    pub fn new(config: Config, source: Source) -> Core {
+    pub fn new(mut config: Config, source: Source) -> Core {
+        config.settings.sm_key = config.sm_key.is_some();
         let settings = &config.settings;
-        let shares = [Share::new(settings.smp), Share::new(settings.gmp)];
+        let shares = [
+            Share::new(settings.smp, SMP_AGAIN),
+            Share::new(settings.gmp, CALM),
+        ];
         let mut core = Core {
             now: Stamp::ZERO,
             seq: 0,
-            out: VecDeque::new(),
-            unconfirmed: None,
+            events: Vec::new(),
+            orders: VecDeque::new(),
+            departure: None,
             topology: Topology::new(),
-            nodes: BTreeMap::new(),
+            nodes: Nodes::default(),
             beyond: BTreeMap::new(),
             probing: BTreeSet::new(),
             shares,
@@ -234,8 +249,9 @@ impl Core {
         match input {
             Input::Arrival(arrival) => self.arrival(arrival),
             Input::SendFailed { tid, class, error } => {
-                if self.unconfirmed.as_ref().is_some_and(|(_, t, _)| *t == tid) {
-                    self.unconfirmed = None;
+                let it = self.departure.as_ref();
+                if it.is_some_and(|it| it.out.mad.tid_low() == tid) {
+                    self.departure = None;
                 } else {
                     self.confirm();
                 }
@@ -260,34 +276,26 @@ impl Core {
     pub fn poll(&mut self, now: Stamp) -> Option<Output> {
         self.now = self.now.max(now);
         self.confirm();
-        loop {
-            match self.out.pop_front() {
-                Some(Queued::Output(output)) => return Some(output),
-                Some(Queued::Send(out, sent)) => {
-                    self.unconfirmed = sent.map(|(target, attempt)| {
-                        let mut mad = out.mad.clone();
-                        self.hide_key(&mut mad);
-                        let sent = Sent {
-                            addr: out.addr,
-                            target,
-                            attempt,
-                            timeout_ms: out.timeout_ms,
-                            mad,
-                        };
-                        (self.now, out.mad.tid_low(), sent)
-                    });
-                    return Some(Output::Send(out));
-                }
-                None => {}
-            }
-            if self.finished {
-                return None;
-            }
+        if self.orders.is_empty() && !self.finished && self.events.len() < EVENTS {
             self.timers();
-            if self.out.is_empty() && !self.pump() {
-                return None;
+            if self.orders.is_empty() && self.pump() {
+                return Some(Output::Send);
             }
         }
+        if !self.events.is_empty() {
+            return Some(Output::Events);
+        }
+        self.orders.pop_front()
+    }
+
+    /// The MAD that [`Output::Send`] is about.
+    pub fn outgoing(&self) -> Option<&Outgoing> {
+        self.departure.as_ref().map(|it| &it.out)
+    }
+
+    /// Takes what happened, in order.
+    pub fn events(&mut self) -> impl Iterator<Item = Event> {
+        self.events.drain(..)
     }
 
     /// When [`Core::poll`] has something to do next, once it returned `None`.
@@ -343,11 +351,11 @@ impl Core {
     fn emit_at(&mut self, at: Stamp, what: What) {
         let seq = self.seq;
         self.seq += 1;
-        self.push(Output::Event(Event { seq, at, what }));
+        self.events.push(Event { seq, at, what });
     }
 
     fn push(&mut self, output: Output) {
-        self.out.push_back(Queued::Output(output));
+        self.orders.push_back(output);
     }
 
     pub(super) fn note(&mut self, severity: Severity, node: Option<NodeId>, text: String) {
@@ -360,13 +368,29 @@ impl Core {
 
     /// A MAD goes out; its event follows unless the port refuses it.
     pub(super) fn output(&mut self, out: Outgoing, sent: Option<(Target, u8)>) {
-        self.out.push_back(Queued::Send(out, sent));
+        let at = self.now;
+        self.departure = Some(Departure { at, out, sent });
     }
 
     fn confirm(&mut self) {
-        if let Some((at, _, sent)) = self.unconfirmed.take() {
-            self.emit_at(at, What::Sent(sent));
-        }
+        let Some(Departure { at, out, sent }) = self.departure.take() else {
+            return;
+        };
+        let Some((target, attempt)) = sent else {
+            return;
+        };
+        let mut mad = out.mad;
+        self.hide_key(&mut mad);
+        self.emit_at(
+            at,
+            What::Sent(Sent {
+                addr: out.addr,
+                target,
+                attempt,
+                timeout_ms: out.timeout_ms,
+                mad,
+            }),
+        );
     }
 
     pub(super) fn settings(&self) -> &Settings {

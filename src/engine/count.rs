@@ -38,7 +38,7 @@ impl Core {
 
     /// Asks for a port's counters, once it is known which ones it has.
     pub(super) fn count_port(&mut self, id: NodeId, port: u8, run: RunId) {
-        let node = self.nodes.entry(id).or_default();
+        let node = self.nodes.of(id);
         match node.pma {
             Pma::Known { .. } => self.ask_counters(id, port, run),
             Pma::Asked => {
@@ -56,7 +56,7 @@ impl Core {
 
     fn ask_counters(&mut self, id: NodeId, port: u8, run: RunId) {
         let ibsim = self.is_ibsim();
-        let node = self.nodes.entry(id).or_default();
+        let node = self.nodes.of(id);
         let pma = node.pma;
         let tick = pma.xmit_wait() && !ibsim && !std::mem::replace(&mut node.tick, true);
         // What FEC repairs changes slowly: twice at the beginning, for a first rate, then each
@@ -118,6 +118,6 @@ impl Core {
             Ask::Detail(attribute, _) => attribute,
             _ => return,
         };
-        self.nodes.entry(id).or_default().refused.insert(attribute);
+        self.nodes.of(id).refused.insert(attribute);
     }
 }

@@ -63,6 +63,16 @@ impl Core {
             self.table.wait_for_port(tid);
             return;
         }
+        let (late, calm) = (pending.late, pending.calm);
+        if now < late && !self.share(job.lane()).floor.is_lossy() {
+            self.table.wait_until(tid, late);
+            return;
+        }
+        // The silence of a protected node ends all questions to it: it is no short one.
+        if now < calm && self.is_protected(&job) {
+            self.table.wait_until(tid, calm);
+            return;
+        }
         if stage == Stage::Window {
             self.share(job.lane()).over(&job);
         }
@@ -85,7 +95,7 @@ impl Core {
             && !job.ask.optional()
             && job.attempt > 1
         {
-            self.nodes.entry(id).or_default().seat(job.lane()).troubled = true;
+            self.nodes.of(id).seat(job.lane()).troubled = true;
         }
         job.attempt += 1;
         self.share(job.lane()).push(job);
@@ -108,10 +118,11 @@ impl Core {
     }
 
     /// A request was answered: its other attempts are over too. `stage` was that of the attempt
-    /// that was answered.
-    pub(super) fn end_other_attempts(&mut self, job: &Job, stage: Stage) {
+    /// that was answered. True if a later one had left already: needlessly.
+    pub(super) fn end_other_attempts(&mut self, job: &Job, stage: Stage) -> bool {
+        let mut needless = false;
         if job.id == 0 {
-            return;
+            return needless;
         }
         let mut queued = stage == Stage::Superseded;
         for (tid, other) in self.table.take_attempts(job.id) {
@@ -119,11 +130,13 @@ impl Core {
                 self.share(other.job.lane()).over(&other.job);
             }
             queued &= other.stage == Stage::Superseded;
+            needless |= other.job.attempt > job.attempt;
             self.say_timed_out(tid, &other, false, HowLate::Moot);
         }
         if queued {
             self.table.forgo(job.id);
         }
+        needless
     }
 
     /// A request is over, answered or not: so are the attempts of it that still count.
@@ -165,14 +178,14 @@ impl Core {
         if let Some(id) = job.node()
             && !job.ask.optional()
         {
-            self.nodes.entry(id).or_default().seat(job.lane()).troubled = true;
+            self.nodes.of(id).seat(job.lane()).troubled = true;
         }
         if last {
             self.give_up(job, pending.request.target);
         } else {
             job.attempt += 1;
             // A failure that returns at once is paced like one that was waited for.
-            self.delay(job, pending.again);
+            self.delay(job, pending.calm);
         }
     }
 
@@ -183,7 +196,7 @@ impl Core {
                 // Some agents stay silent instead of saying so.
                 self.refused(id, job.ask);
                 if matches!(job.ask, Ask::Fdr10(_) | Ask::Fec(_)) {
-                    self.nodes.entry(id).or_default().no_link_details = true;
+                    self.nodes.of(id).no_link_details = true;
                 }
             }
             self.finish(job, Done::Dropped);
@@ -225,7 +238,7 @@ impl Core {
         if self.is_closing() {
             return;
         }
-        let node = self.nodes.entry(id).or_default();
+        let node = self.nodes.of(id);
         let old = node.seat(lane).back;
         if old.is_some() && !probe {
             // The other one of two requests in flight: counted already.
@@ -236,7 +249,7 @@ impl Core {
             self.probes.remove(&(old.until, id, lane));
         }
         self.probes.insert((back.until, id, lane));
-        let seat = self.nodes.entry(id).or_default().seat(lane);
+        let seat = self.nodes.of(id).seat(lane);
         seat.back = Some(back);
         let waiting = std::mem::take(&mut seat.waiting);
         self.say_back_off(id);
@@ -257,7 +270,7 @@ impl Core {
 
     /// A node answered on a lane: it is well there. True if it had been backing off.
     pub(super) fn is_well(&mut self, id: NodeId, lane: Lane) -> bool {
-        let node = self.nodes.entry(id).or_default();
+        let node = self.nodes.of(id);
         let seat = node.seat(lane);
         seat.troubled = false;
         let Some(back) = seat.back.take() else {

@@ -43,8 +43,11 @@ pub(super) fn receive(core: &mut Core, port: &mut dyn MadPort, now: Stamp, most:
 /// Does what the core wants of the port.
 pub(super) fn act(core: &mut Core, port: &mut dyn MadPort, now: Stamp, output: Output) {
     match output {
-        Output::Send(out) => {
-            if let Err(error) = port.send(now, &out) {
+        Output::Send => {
+            let Some(out) = core.outgoing() else {
+                return;
+            };
+            if let Err(error) = port.send(now, out) {
                 let input = Input::SendFailed {
                     tid: out.mad.tid_low(),
                     class: out.mad.class().code(),
@@ -61,6 +64,6 @@ pub(super) fn act(core: &mut Core, port: &mut dyn MadPort, now: Stamp, output: O
             }
             Err(error) => core.handle(now, Input::Gone(error.to_string())),
         },
-        Output::Event(_) | Output::Finished => {}
+        Output::Events | Output::Finished => {}
     }
 }

@@ -1,7 +1,8 @@
 //! The port that somebody looks at: its optional counters, and its other end's, each interval.
 //!
 //! Which optional attributes a node has is told by no capability that all devices fill in: each
-//! is asked for once, and not again once a node refused it or stayed silent. One round waits for
+//! is asked for once, and not again once a node refused it or stayed silent. (PortSamplesControl's
+//! OptionMask is none either, see [`crate::mad::PortSamplesControl`].) One round waits for
 //! the last one's end, so that a slow agent is asked more slowly and never more at once.
 
 use super::core::Core;
@@ -77,7 +78,7 @@ impl Core {
         if !node.present || !has_counters || limited && !switch {
             return;
         }
-        let state = self.nodes.entry(key.node).or_default();
+        let state = self.nodes.of(key.node);
         let fec = state.pma.fec() && key.port != 0;
         let wanted: Vec<u16> = OPTIONAL
             .iter()

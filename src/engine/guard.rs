@@ -14,7 +14,6 @@
 //! some nodes have is better not given.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::fmt;
 
 use super::core::Core;
 use super::job::{Ask, Done, Job, Lane, RunId, Who};
@@ -22,27 +21,10 @@ use super::table::Pending;
 use crate::event::{Guarded, What};
 use crate::fabric::topology::GET_PROTECTED;
 use crate::fabric::{NodeId, NodeKind, PortKey};
-use crate::mad::{Mad, notice, secrets};
+use crate::mad::notice;
 
 /// Questions to the SA that wait: no more than a fabric in trouble has silent ports.
 const MOST_WAITING: usize = 4096;
-
-/// A key, which nothing prints.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct MKey(u64);
-
-impl MKey {
-    /// A key. 0 is no key.
-    pub fn new(key: u64) -> Option<MKey> {
-        (key != 0).then_some(MKey(key))
-    }
-}
-
-impl fmt::Debug for MKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("MKey(..)")
-    }
-}
 
 /// What the SA is asked about somebody who does not answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,22 +52,6 @@ pub(super) struct Strangers {
 }
 
 impl Core {
-    /// Puts the key into an SMP.
-    pub(super) fn sign(&self, mad: &mut Mad) {
-        if let Some(MKey(key)) = self.config.m_key
-            && mad.class().is_smp()
-        {
-            mad.set_m_key(key);
-        }
-    }
-
-    /// Takes out of a MAD what no event may tell.
-    pub(super) fn hide_key(&self, mad: &mut Mad) {
-        if self.config.m_key.is_some() {
-            secrets::blank(mad);
-        }
-    }
-
     /// Somebody raised trap 256. Whom it names is left alone after its first silence.
     pub(super) fn bad_key(&mut self, received: &notice::Received) {
         let notice::Trap::BadMKey {
@@ -131,7 +97,7 @@ impl Core {
     }
 
     /// The silence of this request is that of a protected node.
-    fn is_protected(&self, job: &Job) -> bool {
+    pub(super) fn is_protected(&self, job: &Job) -> bool {
         if job.lane() != Lane::Smp {
             return false;
         }

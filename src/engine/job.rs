@@ -59,6 +59,10 @@ pub(super) enum Ask {
     SmInfoAt(u8),
     /// A block of a linear forwarding table.
     Lft(u16),
+    /// The same of a switch that does not tell it, as the SA has it.
+    ToldLft(NodeId, u16),
+    /// SwitchInfo of such a switch.
+    ToldSwitch(NodeId),
 }
 
 impl Ask {

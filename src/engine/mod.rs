@@ -32,6 +32,7 @@ mod feed;
 mod focus;
 mod guard;
 mod job;
+mod keys;
 mod nodes;
 mod notice;
 mod read;
@@ -53,7 +54,7 @@ mod tests;
 
 pub use self::batch::Sinks;
 pub use self::core::{Core, Input, Output};
-pub use self::guard::MKey;
+pub use self::keys::Key;
 pub use self::real::{Commander, Handle, start};
 pub use self::virt::Virtual;
 
@@ -73,7 +74,9 @@ pub struct Config {
     /// Wall time at `Stamp::ZERO`, nanoseconds since the Unix epoch.
     pub wall: i64,
     /// The M_Key to put into SMPs. No event tells it.
-    pub m_key: Option<MKey>,
+    pub m_key: Option<Key>,
+    /// The SM_Key to put into questions for the SA's tables. No event tells it.
+    pub sm_key: Option<Key>,
     /// Where transaction ids begin.
     pub tid_seed: u32,
     /// Read counters.
@@ -96,6 +99,7 @@ impl Default for Config {
             host: String::new(),
             wall: 0,
             m_key: None,
+            sm_key: None,
             tid_seed: 0,
             counters: true,
             states: true,

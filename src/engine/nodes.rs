@@ -1,11 +1,14 @@
 //! What the engine keeps of each node beside the topology: its share of the budgets, its
 //! back-off, and what its performance agent can do.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
 
 use super::job::{Job, Lane, RunId};
 use super::rtt::Rtt;
 use super::sums::Sums;
+use crate::fabric::NodeId;
 use crate::mad::{ClassCaps, ClassCaps2, Gid};
 use crate::port::Stamp;
 
@@ -30,6 +33,8 @@ pub(super) struct Seat {
     pub(super) troubled: bool,
     /// Latency of its answers.
     pub(super) rtt: Rtt,
+    /// The longest that it took for an answer when it had been asked again already.
+    pub(super) patience: Duration,
 }
 
 /// What the performance agent of a node can do.
@@ -79,6 +84,8 @@ pub(super) struct Redirect {
     pub(super) qpn: u32,
     pub(super) qkey: u32,
     pub(super) sl: u8,
+    /// Its partition's key; 0 if it named none.
+    pub(super) pkey: u16,
 }
 
 /// A set of port numbers.
@@ -134,9 +141,10 @@ pub(super) struct NodeState {
     /// Service level towards it, once the SA told.
     pub(super) sl: Option<u8>,
     pub(super) redirect: Option<Redirect>,
-    /// A redirection to a GID: to where, the queue pair and its key, until the SA resolves it.
-    pub(super) redirect_gid: Option<(Gid, u32, u32)>,
-    /// It redirects to another partition, which was said.
+    /// A redirection to a GID: to where, the queue pair, its key and the partition's, until the
+    /// SA resolves it.
+    pub(super) redirect_gid: Option<(Gid, u32, u32, u16)>,
+    /// It redirects to a partition that this port is not in, which was said.
     pub(super) foreign_pkey: bool,
     pub(super) reread: Reread,
     /// Counter sweep in which it was last counted as skipped.
@@ -218,5 +226,90 @@ impl NodeState {
         self.tick = false;
         self.refused.clear();
         self.sums = Sums::default();
+    }
+}
+
+/// All nodes of which something is kept, by identity.
+///
+/// Whatever happens happens to one node at a time, and asks for it several times in a row: the
+/// last one is found without a search.
+#[derive(Debug, Default)]
+pub(super) struct Nodes {
+    index: BTreeMap<NodeId, usize>,
+    slots: Vec<NodeState>,
+    free: Vec<usize>,
+    last: Cell<Option<(NodeId, usize)>>,
+}
+
+impl Nodes {
+    fn slot(&self, id: &NodeId) -> Option<usize> {
+        match self.last.get() {
+            Some((last, slot)) if last == *id => Some(slot),
+            _ => {
+                let slot = *self.index.get(id)?;
+                self.last.set(Some((*id, slot)));
+                Some(slot)
+            }
+        }
+    }
+
+    pub(super) fn get(&self, id: &NodeId) -> Option<&NodeState> {
+        self.slots.get(self.slot(id)?)
+    }
+
+    pub(super) fn get_mut(&mut self, id: &NodeId) -> Option<&mut NodeState> {
+        let slot = self.slot(id)?;
+        self.slots.get_mut(slot)
+    }
+
+    /// What is kept of a node, from here on if nothing was.
+    pub(super) fn of(&mut self, id: NodeId) -> &mut NodeState {
+        let slot = self.slot(&id).unwrap_or_else(|| {
+            let slot = self.free.pop().unwrap_or_else(|| {
+                self.slots.push(NodeState::default());
+                self.slots.len() - 1
+            });
+            self.index.insert(id, slot);
+            self.last.set(Some((id, slot)));
+            slot
+        });
+        &mut self.slots[slot]
+    }
+
+    /// Forgets a node, and gives what was kept of it.
+    pub(super) fn remove(&mut self, id: &NodeId) -> Option<NodeState> {
+        let slot = self.index.remove(id)?;
+        self.last.set(None);
+        self.free.push(slot);
+        self.slots.get_mut(slot).map(std::mem::take)
+    }
+
+    pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut NodeState> {
+        self.slots.iter_mut()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_of_a_node_is_its_own_until_it_is_forgotten() {
+        let (a, b, c) = (NodeId::new(1), NodeId::new(2), NodeId::new(3));
+        let mut nodes = Nodes::default();
+        nodes.of(a).sl = Some(1);
+        nodes.of(b).sl = Some(2);
+        let sl = |nodes: &Nodes, id| nodes.get(&id).and_then(|n| n.sl);
+        // The one that was looked for last, another, and one that is not there.
+        assert_eq!(
+            [a, a, b, c].map(|id| sl(&nodes, id)),
+            [Some(1), Some(1), Some(2), None]
+        );
+        assert_eq!(nodes.remove(&b).and_then(|n| n.sl), Some(2));
+        assert!(nodes.get(&b).is_none() && nodes.remove(&b).is_none());
+        // Its place is another's, which begins with nothing.
+        assert_eq!(nodes.of(c).sl, None);
+        nodes.of(c).sl = Some(3);
+        assert_eq!([a, b, c].map(|id| sl(&nodes, id)), [Some(1), None, Some(3)]);
     }
 }

@@ -242,9 +242,11 @@ impl Driver {
             };
             done += 1;
             match output {
-                Output::Event(event) => {
-                    if let Some(batch) = self.batch.push(event) {
-                        self.outlet.put(batch);
+                Output::Events => {
+                    for event in self.core.events() {
+                        if let Some(batch) = self.batch.push(event) {
+                            self.outlet.put(batch);
+                        }
                     }
                 }
                 Output::Finished => {

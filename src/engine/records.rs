@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use super::core::Core;
 use super::job::{Ask, By, Done, Job, Who};
-use crate::event::{ReadingEnded, Topic};
-use crate::fabric::sa::{Difference, SaTable, differences};
+use crate::event::{ReadingEnded, Severity, Topic};
+use crate::fabric::sa::{Difference, Reread, SaTable, differences};
 use crate::fabric::{NodeId, NodeKind};
 use crate::mad::{Mad, PathRecord, is_whole_table, records};
 use crate::port::Stamp;
@@ -24,8 +24,10 @@ const TABLE_MOST: Duration = Duration::from_secs(38);
 const PORTS_UNASKED: usize = 8_192;
 /// How long after a difference the table is read again: time to ask the ports concerned.
 const RECHECK: Duration = Duration::from_secs(5);
-/// Ports that are asked again for one table.
-const RECHECKED: usize = 64;
+/// How often a table is read again, where each reading shows something new.
+const AGAIN_MOST: u8 = 3;
+/// What is asked again for one table: the rest waits for the next discovery, which asks all.
+const RECHECKED: usize = 256;
 /// The first pause of a busy SA, and after silence; each doubles up to the longest.
 const BUSY: Duration = Duration::from_secs(1);
 const SILENT: Duration = Duration::from_secs(5);
@@ -50,12 +52,17 @@ pub(super) struct Records {
     not_before: Stamp,
     busy: u32,
     silent: u32,
+    /// A question with the SM_Key was not answered: the next is put without it.
+    unkeyed: bool,
+    /// That one was answered, which was said: the key is not this SA's.
+    key_ignored: bool,
     /// This SA's tables do not come whole: there is no RMPP between us.
     cut: bool,
     /// Tables that differed, and when they are read again.
     rechecks: BTreeMap<SaTable, Stamp>,
-    /// Tables of which the next reading is such a second one.
-    second: BTreeSet<SaTable>,
+    /// Tables of which the next reading is such a second one: how often they were read again,
+    /// and what the reading before showed.
+    second: BTreeMap<SaTable, (u8, BTreeSet<Difference>)>,
     /// What two readings showed.
     confirmed: BTreeSet<Difference>,
     /// A full discovery ended: there is something to compare with.
@@ -85,6 +92,8 @@ impl Core {
         it.busy = 0;
         it.silent = 0;
         it.cut = false;
+        it.unkeyed = false;
+        it.key_ignored = false;
         it.second.clear();
     }
 
@@ -181,7 +190,6 @@ impl Core {
             .collect();
         for table in due {
             self.records.rechecks.remove(&table);
-            self.records.second.insert(table);
             self.want(table);
         }
         if !self.records.asking
@@ -230,13 +238,31 @@ impl Core {
     /// The question for a table is over, whatever came of it.
     pub(super) fn table_over(&mut self, table: SaTable, done: Done) {
         self.records.asking = false;
+        let keyed = self.config.sm_key.is_some();
         if done == Done::Answered {
+            if keyed && self.records.unkeyed && !self.records.key_ignored {
+                self.records.key_ignored = true;
+                let text = "the SA does not answer who gives it this SM_Key: it is asked without";
+                self.note(Severity::Warning, None, text.to_owned());
+            }
             return;
         }
         let it = &mut self.records;
         it.not_before = self.now + pause(SILENT, it.silent);
         it.silent += 1;
+        if keyed && !it.key_ignored {
+            it.unkeyed = !it.unkeyed;
+            if it.unkeyed {
+                it.queue.push_front(table);
+                return;
+            }
+        }
         self.table_ended(table, false);
+    }
+
+    /// Questions for tables do not get the SM_Key: it seems to be another SA's.
+    pub(super) fn is_key_ignored(&self) -> bool {
+        self.records.unkeyed
     }
 
     /// What was wanted of a table is done, or cannot be.
@@ -288,9 +314,10 @@ impl Core {
         }
         let sms = self.seen_sms();
         let found = differences(&self.topology, &sms, table, mad);
-        let second = self.records.second.remove(&table);
-        let news: Vec<Difference> = found.difference(&self.records.confirmed).copied().collect();
-        if second || news.is_empty() {
+        let news: BTreeSet<Difference> =
+            found.difference(&self.records.confirmed).copied().collect();
+        let (again, before) = self.records.second.remove(&table).unwrap_or_default();
+        if news.is_subset(&before) || again >= AGAIN_MOST {
             self.records.confirmed.retain(|d| d.table() != table);
             self.records.confirmed.extend(found);
             self.table_ended(table, true);
@@ -298,26 +325,29 @@ impl Core {
         }
         self.records.rechecks.insert(table, self.now + RECHECK);
         self.ask_again(table, &news);
+        self.records.second.insert(table, (again + 1, news));
     }
 
     /// Asks those again of whom the SA says something else.
-    fn ask_again(&mut self, table: SaTable, news: &[Difference]) {
+    fn ask_again(&mut self, table: SaTable, news: &BTreeSet<Difference>) {
         if table == SaTable::Sms {
             self.ask_sms_soon();
             return;
         }
-        let ports: BTreeSet<_> = news.iter().filter_map(Difference::port).collect();
+        let asked: BTreeSet<Reread> = news.iter().filter_map(Difference::reread).collect();
         let run = self.open_rediscovery();
-        for key in ports.into_iter().take(RECHECKED) {
-            let ask = match table {
-                SaTable::Switches => Ask::SwitchInfo,
-                _ => Ask::PortInfo(self.number_to_ask(key.node, key.port)),
+        for reread in asked.into_iter().take(RECHECKED) {
+            let (ask, node) = match reread {
+                Reread::Node(id) => (Ask::NodeInfo, id),
+                Reread::Description(id) => (Ask::NodeDescription, id),
+                Reread::Switch(id) => (Ask::SwitchInfo, id),
+                Reread::Port(key) => {
+                    let port = self.number_to_ask(key.node, key.port);
+                    (Ask::PortInfo(port), key.node)
+                }
             };
-            self.enqueue(
-                Job::new(ask, Who::Node(key.node))
-                    .by(By::Lid)
-                    .run(Some(run)),
-            );
+            let job = Job::new(ask, Who::Node(node)).by(By::Lid);
+            self.enqueue(job.run(Some(run)));
         }
         self.count(Some(run), Done::Dropped);
     }
@@ -339,7 +369,7 @@ impl Core {
             };
             let asked = self.topology.node(id).and_then(|n| n.any_lid());
             if asked == Some(record.dlid()) {
-                self.nodes.entry(id).or_default().sl = Some(record.sl());
+                self.nodes.of(id).sl = Some(record.sl());
             }
         }
         self.all_paths_known();

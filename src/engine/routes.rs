@@ -1,7 +1,8 @@
 //! Forwarding tables, read on demand: the blocks that decide on one path, or a whole table.
 //!
 //! A path is read hop by hop, since only a switch's entry says which switch is next. A block
-//! that was read lately, and since when no link came or went, is not asked for again.
+//! that was read lately, and since when no link came or went, is not asked for again. Of a switch
+//! that is protected or does not answer, the SA is asked.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -26,12 +27,17 @@ enum Question {
     Block(u16),
 }
 
+/// Of which switch, whether the SA is asked in its stead, and what.
+type Asked = (NodeId, bool, Question);
+
 /// A reading under way.
 #[derive(Debug)]
 struct Read {
     topic: Topic,
-    asked: BTreeSet<(NodeId, Question)>,
-    open: BTreeSet<(NodeId, Question)>,
+    asked: BTreeSet<Asked>,
+    open: BTreeSet<Asked>,
+    /// They did not answer.
+    silent: BTreeSet<NodeId>,
     ended: ReadingEnded,
 }
 
@@ -60,6 +66,7 @@ impl Core {
                 topic,
                 asked: BTreeSet::new(),
                 open: BTreeSet::new(),
+                silent: BTreeSet::new(),
                 ended: ReadingEnded::default(),
             });
         }
@@ -74,18 +81,23 @@ impl Core {
 
     /// A question to a node about its forwarding is over.
     pub(super) fn route_answered(&mut self, node: Option<NodeId>, ask: Ask, done: Done) {
-        let Some(node) = node else {
-            return;
-        };
-        let question = match ask {
-            Ask::Lft(block) => Question::Block(block),
-            _ => Question::Info,
+        let (of, told, question) = match (ask, node) {
+            (Ask::ToldLft(of, block), _) => (of, true, Question::Block(block)),
+            (Ask::ToldSwitch(of), _) => (of, true, Question::Info),
+            (Ask::Lft(block), Some(of)) => (of, false, Question::Block(block)),
+            (_, Some(of)) => (of, false, Question::Info),
+            (_, None) => return,
         };
         for read in &mut self.routes.reads {
-            if read.open.remove(&(node, question)) {
+            if read.open.remove(&(of, told, question)) {
                 match done {
                     Done::Answered => read.ended.answered += 1,
-                    Done::Failed | Done::Dropped => read.ended.failed += 1,
+                    Done::Failed | Done::Dropped => {
+                        read.ended.failed += 1;
+                        if !told {
+                            read.silent.insert(of);
+                        }
+                    }
                 }
                 self.routes.dirty = true;
             }
@@ -115,12 +127,14 @@ impl Core {
                     read.asked.extend(&next);
                     read.open.extend(&next);
                 }
-                for (node, question) in next {
-                    let ask = match question {
-                        Question::Info => Ask::SwitchInfo,
-                        Question::Block(block) => Ask::Lft(block),
+                for (node, told, question) in next {
+                    let job = match (told, question) {
+                        (false, Question::Info) => Job::new(Ask::SwitchInfo, Who::Node(node)),
+                        (false, Question::Block(n)) => Job::new(Ask::Lft(n), Who::Node(node)),
+                        (true, Question::Info) => Job::new(Ask::ToldSwitch(node), Who::Sm),
+                        (true, Question::Block(n)) => Job::new(Ask::ToldLft(node, n), Who::Sm),
                     };
-                    self.enqueue(Job::new(ask, Who::Node(node)).by(By::Lid));
+                    self.enqueue(job.by(By::Lid));
                 }
                 at += 1;
             }
@@ -131,11 +145,22 @@ impl Core {
         self.now.since(read) <= FRESH && read >= self.routes.tables.changed()
     }
 
-    fn next_of_path(&self, read: &Read, from: PortKey, lid: Lid) -> Vec<(NodeId, Question)> {
+    /// The SA is to be asked for what this switch says; `None` if it is not, and the switch does
+    /// not answer.
+    fn by_sa(&self, read: &Read, node: NodeId) -> Option<bool> {
+        let guarded = self.topology.node(node).is_some_and(|n| n.guarded);
+        if !guarded && !read.silent.contains(&node) {
+            return Some(false);
+        }
+        (self.config.sa && self.sa_lid().is_some()).then_some(true)
+    }
+
+    fn next_of_path(&self, read: &Read, from: PortKey, lid: Lid) -> Vec<Asked> {
         let block = Question::Block(lid / BLOCK);
         let entry = |node: NodeId, lid: Lid| -> Option<Entry> {
             let entry = self.routes.tables.entry(node, lid)?;
-            (read.asked.contains(&(node, block)) || self.is_fresh(entry.read)).then_some(entry)
+            let asked = [false, true].map(|told| read.asked.contains(&(node, told, block)));
+            (asked.contains(&true) || self.is_fresh(entry.read)).then_some(entry)
         };
         let path = walk(&self.topology, from, lid, entry);
         let Some(last) = path.last() else {
@@ -147,14 +172,17 @@ impl Core {
             End::AboveTop(_) => Question::Info,
             _ => return Vec::new(),
         };
-        let next = (last.node, question);
+        let Some(told) = self.by_sa(read, last.node) else {
+            return Vec::new();
+        };
+        let next = (last.node, told, question);
         if read.asked.contains(&next) {
             return Vec::new();
         }
         vec![next]
     }
 
-    fn next_of_table(&self, read: &Read, switch: NodeId) -> Vec<(NodeId, Question)> {
+    fn next_of_table(&self, read: &Read, switch: NodeId) -> Vec<Asked> {
         let Some(node) = self
             .topology
             .node(switch)
@@ -162,8 +190,11 @@ impl Core {
         else {
             return Vec::new();
         };
-        if !read.asked.contains(&(switch, Question::Info)) {
-            return vec![(switch, Question::Info)];
+        let Some(told) = self.by_sa(read, switch) else {
+            return Vec::new();
+        };
+        if !read.asked.contains(&(switch, told, Question::Info)) {
+            return vec![(switch, told, Question::Info)];
         }
         let Some(info) = node.switch.as_ref().filter(|s| s.linear_fdb_cap() > 0) else {
             return Vec::new();
@@ -176,7 +207,7 @@ impl Core {
                 let known = self.routes.tables.read(switch, *block);
                 !known.is_some_and(|at| self.is_fresh(at))
             })
-            .map(|block| (switch, Question::Block(block)))
+            .map(|block| (switch, told, Question::Block(block)))
             .filter(|next| !read.asked.contains(next))
             .collect()
     }

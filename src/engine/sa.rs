@@ -301,7 +301,7 @@ impl Core {
             return;
         }
         let sl = record.sl();
-        self.nodes.entry(id).or_default().sl = Some(sl);
+        self.nodes.of(id).sl = Some(sl);
         if sl != 0 && !std::mem::replace(&mut self.sa.all_paths, true) {
             let known = &self.nodes;
             self.sa.paths = self

@@ -13,10 +13,10 @@ use crate::event::{SendFailed, What};
 use crate::fabric::sa::SaTable;
 use crate::fabric::{DrPath, NodeId, NodeKind, Request, Target};
 use crate::mad::{
-    Attribute, ClassPortInfo, Gid, InformInfo, LinearForwardingTable, LinkRecord, Mad, Method,
-    MlnxExtPortInfo, NodeDescription, NodeInfo, NodeRecord, NodeType, PathRecord, PortCaps,
+    Attribute, ClassPortInfo, Gid, InformInfo, LftRecord, LinearForwardingTable, LinkRecord, Mad,
+    Method, MlnxExtPortInfo, NodeDescription, NodeInfo, NodeRecord, NodeType, PathRecord, PortCaps,
     PortCounters, PortCountersExtended, PortExtendedSpeeds, PortInfo, PortInfoExtended,
-    PortInfoRecord, PortSamplesControl, SmInfo, SwitchInfo, component,
+    PortInfoRecord, PortSamplesControl, SmInfo, SwitchInfo, SwitchInfoRecord, component,
 };
 use crate::port::{Address, Agent, Outgoing, PortError};
 
@@ -50,6 +50,24 @@ fn port_record(lid: u16, port: u8, tid: u64) -> Mad {
     record.set_lid(lid).set_port(port);
     let mask = component::PORT_LID | component::PORT_NUM;
     let mut mad = Mad::sa(Method::Get, PortInfoRecord::ID, 0, mask, tid);
+    mad.set_data(&record);
+    mad
+}
+
+/// The question for what a switch does not tell itself: a block of its table, or SwitchInfo.
+fn switch_record(ask: Ask, lid: u16, tid: u64) -> Mad {
+    if let Ask::ToldLft(_, block) = ask {
+        let mut record = LftRecord::new();
+        record.set_lid(lid).set_block(block);
+        let mask = component::LFT_LID | component::LFT_BLOCK;
+        let mut mad = Mad::sa(Method::Get, LftRecord::ID, 0, mask, tid);
+        mad.set_data(&record);
+        return mad;
+    }
+    let mut record = SwitchInfoRecord::new();
+    record.set_lid(lid);
+    let mask = component::SWITCH_LID;
+    let mut mad = Mad::sa(Method::Get, SwitchInfoRecord::ID, 0, mask, tid);
     mad.set_data(&record);
     mad
 }
@@ -144,7 +162,7 @@ impl Core {
             mut mad,
             target,
         } = made;
-        self.sign(&mut mad);
+        self.sign(job.ask, &mut mad);
         let timeout = self.timeout_of(job.ask);
         let now = self.now;
         let times = self.times(&job, timeout);
@@ -173,6 +191,8 @@ impl Core {
         let mut times = Times {
             overdue: None,
             again: now + timeout,
+            late: now + timeout,
+            calm: now + timeout,
             resend: false,
             timeout: now + timeout,
             deadline: now + timeout + SLACK,
@@ -180,21 +200,33 @@ impl Core {
         if is_sa(job.ask) {
             return times;
         }
-        let lane = job.lane();
+        let share = self.share_ref(job.lane());
         let none = Rtt::default();
-        let node = job
-            .node()
+        let seat = self
+            .whom(job)
             .and_then(|id| self.nodes.get(&id))
-            .map_or(&none, |node| &node.seat_ref(lane).rtt);
-        let (overdue, again) = waits(&self.share_ref(lane).rtt, node, job.attempt);
-        times.overdue = overdue.map(|wait| now + wait.min(timeout));
-        times.again = now + again.min(timeout);
+            .map(|node| node.seat_ref(job.lane()));
+        let (node, patience) =
+            seat.map_or((&none, Duration::ZERO), |seat| (&seat.rtt, seat.patience));
+        let waits = waits(&share.rtt, &share.floor, node, patience, job.attempt);
+        times.overdue = waits.overdue.map(|wait| now + wait.min(timeout));
+        times.again = now + waits.again.min(timeout);
+        times.late = now + waits.late.min(timeout);
+        times.calm = now + waits.calm.min(timeout);
         times.resend = true;
         if job.ask.optional() && job.attempt >= self.attempts_of(job) {
             // Silence is an answer here, and not worth holding up the node's other questions.
-            times.deadline = times.again;
+            times.deadline = times.calm;
         }
         times
+    }
+
+    /// The node that will answer, as far as that is known.
+    fn whom(&self, job: &Job) -> Option<NodeId> {
+        match job.who {
+            Who::Beyond(via) => self.topology.port(via)?.peer.map(|peer| peer.node),
+            _ => job.node(),
+        }
     }
 
     fn timeout_of(&self, ask: Ask) -> Duration {
@@ -384,6 +416,7 @@ impl Core {
             addr.qpn = to.qpn;
             addr.qkey = to.qkey;
             addr.sl = to.sl;
+            addr.pkey_index = self.pkey_index_for(to.pkey).ok_or(Unmade::NoWay)?;
         }
         let generation = self.generation();
         Ok(match port {
@@ -428,7 +461,7 @@ impl Core {
                 mad
             }
             Ask::PathGid(id) => {
-                let (gid, ..) = self
+                let (gid, .., pkey) = self
                     .nodes
                     .get(&id)
                     .and_then(|n| n.redirect_gid)
@@ -438,10 +471,14 @@ impl Core {
                     .set_dgid(gid)
                     .set_sgid(Gid::new(local.gid_prefix, local.port_guid));
                 record.set_reversible(true).set_numb_path(1);
-                let mask = component::PATH_DGID
+                let mut mask = component::PATH_DGID
                     | component::PATH_SGID
                     | component::PATH_REVERSIBLE
                     | component::PATH_NUMB_PATH;
+                if !matches!(pkey & 0x7FFF, 0 | 0x7FFF) {
+                    record.set_pkey(pkey);
+                    mask |= component::PATH_PKEY;
+                }
                 let mut mad = Mad::sa(Method::Get, PathRecord::ID, 0, mask, tid);
                 mad.set_data(&record);
                 mad
@@ -460,6 +497,15 @@ impl Core {
                 mad
             }
             Ask::Table(table) => Mad::sa(Method::GetTable, table.id(), 0, 0, tid),
+            Ask::ToldLft(id, _) | Ask::ToldSwitch(id) => {
+                let lid = self.topology.node(id).and_then(|node| node.any_lid());
+                let lid = lid.ok_or(Unmade::NoWay)?;
+                return Ok(Made {
+                    addr: Address::gmp(sm_lid, local.sm_sl, local.pkey_index.unwrap_or(0)),
+                    mad: switch_record(job.ask, lid, tid),
+                    target: Target::node(id, self.generation()),
+                });
+            }
             Ask::Told(step) => {
                 let (mad, target) = self.make_told(step, tid).ok_or(Unmade::Moot)?;
                 return Ok(Made {

@@ -24,8 +24,8 @@ pub(super) struct Sms {
     next: Option<Stamp>,
     /// Questions that are not over.
     open: u32,
-    /// State and time of each one's last answer.
-    seen: BTreeMap<u64, (u8, Stamp)>,
+    /// What each one last said, and when.
+    seen: BTreeMap<u64, (SeenSm, Stamp)>,
     /// Somebody waits for the answers.
     reading: Option<ReadingEnded>,
 }
@@ -112,8 +112,12 @@ impl Core {
     /// An SM told of itself.
     pub(super) fn sm_seen(&mut self, mad: &Mad) {
         if let Ok(info) = SmInfo::from_bytes(mad.data()) {
-            let seen = (info.state().code(), self.now);
-            self.sms.seen.insert(info.guid(), seen);
+            let seen = SeenSm {
+                guid: info.guid(),
+                state: info.state().code(),
+                priority: info.priority(),
+            };
+            self.sms.seen.insert(seen.guid, (seen, self.now));
         }
     }
 
@@ -133,12 +137,7 @@ impl Core {
             .collect();
         let there = |guid: &u64, at: Stamp| now.since(at) <= FORGOTTEN && !gone.contains(guid);
         self.sms.seen.retain(|guid, (_, at)| there(guid, *at));
-        let all = self.sms.seen.iter();
-        all.map(|(guid, (state, _))| SeenSm {
-            guid: *guid,
-            state: *state,
-        })
-        .collect()
+        self.sms.seen.values().map(|(sm, _)| *sm).collect()
     }
 
     /// Nothing comes back any more.

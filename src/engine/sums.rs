@@ -10,6 +10,13 @@
 //!   sum did not, before nor after, shows that this node's sum cannot be relied on: it is never
 //!   asked for again.
 //! - A node whose sum changes in every sweep is left alone with it for a while.
+//! - PortXmitWait is part of it. Where only PortCounters has that one, as in switches before the
+//!   64-bit error counters, a congested switch's sum changes in every sweep, and each port is
+//!   read: nothing is saved there, and nothing can be. A sum says that somewhere a port waits, not
+//!   which; a port that sends nothing is no port that does not wait (one that gets no credits at
+//!   all is the gravest case); and PortXmitWait comes in the same reply as the errors, so asking
+//!   for one without the other costs as much. Leaving it out of the comparison would spare the
+//!   reads by showing a share of waiting that is old, when it matters most.
 
 use std::collections::BTreeMap;
 
@@ -146,7 +153,7 @@ impl Core {
     /// What the sum says of a port's errors in this sweep; asks for it if nobody did yet.
     pub(super) fn sum_says(&mut self, id: NodeId, port: u8, run: RunId) -> Verdict {
         let count = |core: &Core| core.topology.node(id).map_or(0, |n| counted_ports(n).len());
-        let node = self.nodes.entry(id).or_default();
+        let node = self.nodes.of(id);
         let usable = node.pma.all_ports() && node.pma.wide() && !node.sums.useless;
         if port == 0 || !usable {
             return Verdict::Read;
@@ -159,12 +166,12 @@ impl Core {
                 sums.pause -= 1;
                 sums.reference = None;
             } else if count(self) > 1 {
-                self.nodes.entry(id).or_default().sums.told = Told::Asked;
+                self.nodes.of(id).sums.told = Told::Asked;
                 let job = Job::new(Ask::AllPorts, Who::Node(id)).run(Some(run));
                 self.enqueue(job.attempts(1));
             }
         }
-        let sums = &mut self.nodes.entry(id).or_default().sums;
+        let sums = &mut self.nodes.of(id).sums;
         match sums.told {
             Told::Asked => {
                 sums.deferred.push((port, run));
@@ -178,7 +185,7 @@ impl Core {
 
     /// The sum came.
     pub(super) fn sum_read(&mut self, id: NodeId, mad: &Mad) {
-        let sums = &mut self.nodes.entry(id).or_default().sums;
+        let sums = &mut self.nodes.of(id).sums;
         if sums.told != Told::Asked || !mad.status().is_ok() {
             return;
         }
@@ -224,7 +231,7 @@ impl Core {
         let Some(run) = job.run else {
             return;
         };
-        let sums = &mut self.nodes.entry(id).or_default().sums;
+        let sums = &mut self.nodes.of(id).sums;
         if run.number != sums.run || port == 0 || !mad.status().is_ok() {
             return;
         }

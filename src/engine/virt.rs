@@ -81,9 +81,11 @@ impl Virtual {
             feed::receive(&mut self.core, &mut *self.port, self.now, usize::MAX);
             while let Some(output) = self.core.poll(self.now) {
                 match output {
-                    Output::Event(event) => {
-                        if let Some(batch) = self.batch.push(event) {
-                            sink(batch);
+                    Output::Events => {
+                        for event in self.core.events() {
+                            if let Some(batch) = self.batch.push(event) {
+                                sink(batch);
+                            }
                         }
                     }
                     Output::Finished => self.finished = true,

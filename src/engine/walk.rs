@@ -43,7 +43,7 @@ impl Core {
     /// Asks for a node's details.
     fn walk(&mut self, id: NodeId, run: RunId) {
         let generation = self.topology.generation();
-        self.nodes.entry(id).or_default().walked = generation;
+        self.nodes.of(id).walked = generation;
         let Some(node) = self.topology.node(id) else {
             return;
         };
@@ -92,10 +92,7 @@ impl Core {
             self.answers_behind(via);
             if let Some(peer) = self.topology.port(via).and_then(|p| p.peer) {
                 for key in [via, peer] {
-                    self.nodes
-                        .entry(key.node)
-                        .or_default()
-                        .verify(key.port, generation);
+                    self.nodes.of(key.node).verify(key.port, generation);
                 }
             }
         }
@@ -106,8 +103,8 @@ impl Core {
         if fresh {
             self.forget_back_off(id);
             // It may have other firmware now, or be another machine with the same adapter.
-            self.nodes.entry(id).or_default().forget_pma();
-            self.nodes.entry(id).or_default().no_link_details = false;
+            self.nodes.of(id).forget_pma();
+            self.nodes.of(id).no_link_details = false;
         }
         let walked = self.nodes.get(&id).is_some_and(|n| n.walked == generation);
         match job.run {
@@ -294,7 +291,7 @@ impl Core {
                     ),
                 ),
                 Change::Lid { port, .. } => {
-                    let node = self.nodes.entry(port.node).or_default();
+                    let node = self.nodes.of(port.node);
                     node.sl = None;
                     node.redirect = None;
                     node.redirect_gid = None;
@@ -356,7 +353,7 @@ impl Core {
         if let Some(via) = self.topology.port(entry).and_then(|p| p.peer) {
             self.beyond.remove(&via);
             for key in [via, entry] {
-                let node = self.nodes.entry(key.node).or_default();
+                let node = self.nodes.of(key.node);
                 node.verify(key.port, generation);
             }
         }
@@ -374,7 +371,7 @@ impl Core {
     /// A notice says that something at this node changed: read it again, soon and once.
     pub(super) fn reread(&mut self, id: NodeId) {
         let now = self.now;
-        let reread = &mut self.nodes.entry(id).or_default().reread;
+        let reread = &mut self.nodes.of(id).reread;
         if reread.due {
             return;
         }
@@ -404,7 +401,7 @@ impl Core {
                 break;
             }
             self.rereads.pop_first();
-            self.nodes.entry(id).or_default().reread.due = false;
+            self.nodes.of(id).reread.due = false;
             self.read_again(id);
         }
         while let Some(entry) = self.rechecks.first_entry() {

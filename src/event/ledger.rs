@@ -229,6 +229,12 @@ pub struct WindowLedger {
     pub head: u64,
     /// The buckets.
     pub sums: [u32; 12],
+    /// Of a bit error rate: how long was counted in each, ms.
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub spans: Vec<u32>,
+    /// Of a bit error rate: its counter reached its maximum.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub pegged: bool,
     /// When it was last added to.
     pub last: Stamp,
     /// Its limit is exceeded.
@@ -270,4 +276,8 @@ pub struct SmLedger {
     /// Since when it says that it is master.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub master_since: Option<Stamp>,
+}
+
+fn is_nothing(spans: &[u32]) -> bool {
+    spans.iter().all(|ms| *ms == 0)
 }

@@ -4,6 +4,9 @@
 //! Whether a field is valid at all is told by capability masks, and those of a switch live at its
 //! port 0: judged by the port's own masks, healthy links would be flagged.
 
+use std::fmt;
+use std::str::FromStr;
+
 use super::{LinkSpeed, LinkWidth, Node, PortKey, Topology, widest};
 use crate::mad::{LinkSpeedsExt2, LinkWidths, MlnxSpeeds, PortCaps, PortCaps2};
 
@@ -118,17 +121,97 @@ impl Below {
     }
 }
 
+/// What a link runs at, and what both of its ends could do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Shortfall {
+    /// Active width.
+    pub width: LinkWidth,
+    /// Active speed.
+    pub speed: LinkSpeed,
+    /// The width that it could have.
+    pub best_width: LinkWidth,
+    /// The speed that it could have.
+    pub best_speed: LinkSpeed,
+}
+
+/// As a keyframe has it.
+impl fmt::Display for Shortfall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Shortfall {
+            width,
+            speed,
+            best_width,
+            best_speed,
+        } = self;
+        write!(f, "{width}/{speed}/{best_width}/{best_speed}")
+    }
+}
+
+impl FromStr for Shortfall {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Shortfall, ()> {
+        let mut parts = text.split('/');
+        let mut pair = || {
+            let (width, speed) = (parts.next()?, parts.next()?);
+            let known = LinkWidth::KNOWN.iter();
+            let width = known.copied().find(|w| w.word() == Some(width))?;
+            Some((width, LinkSpeed::from_name(speed)?))
+        };
+        let (width, speed) = pair().ok_or(())?;
+        let (best_width, best_speed) = pair().ok_or(())?;
+        Ok(Shortfall {
+            width,
+            speed,
+            best_width,
+            best_speed,
+        })
+    }
+}
+
+/// A port's link, as it runs and as it could.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Link {
+    /// The other end, if both ends are up.
+    pub peer: Option<PortKey>,
+    /// What this end says that the link is below.
+    pub below: Option<Shortfall>,
+}
+
+/// The link at a port of `near`; nothing below its best if it is down, or an end is unknown.
+pub fn link_of(topology: &Topology, near: &Node, port: u8) -> Link {
+    let mut link = Link::default();
+    let mut look = || {
+        let own = near.port(port).filter(|p| p.is_up())?;
+        let peer = own.peer?;
+        let far = topology.node(peer.node)?;
+        if far.port(peer.port)?.is_up() {
+            link.peer = Some(peer);
+        }
+        let both = Ability::of(near, port)?.and(Ability::of(far, peer.port)?);
+        let (width, speed) = (own.width()?, near.speed(port)?);
+        let below = Below::of(width, speed, both);
+        below.any().then(|| Shortfall {
+            width,
+            speed,
+            best_width: below.width.unwrap_or(width),
+            best_speed: below.speed.unwrap_or(speed),
+        })
+    };
+    let below = look();
+    Link { below, ..link }
+}
+
 /// What the link at `key` could be and is not; nothing if it is down, or an end is unknown.
 pub fn below_best(topology: &Topology, key: PortKey) -> Below {
-    let look = || {
-        let near = topology.node(key.node)?;
-        let port = near.port(key.port)?;
-        let peer = port.peer?;
-        let both =
-            Ability::of(near, key.port)?.and(Ability::of(topology.node(peer.node)?, peer.port)?);
-        Some(Below::of(port.width()?, near.speed(key.port)?, both))
-    };
-    look().unwrap_or_default()
+    let link = topology
+        .node(key.node)
+        .map(|near| link_of(topology, near, key.port));
+    link.and_then(|l| l.below)
+        .map_or_else(Below::default, |s| Below {
+            width: Some(s.best_width).filter(|best| *best != s.width),
+            speed: Some(s.best_speed).filter(|best| *best != s.speed),
+        })
 }
 
 #[cfg(test)]
@@ -216,5 +299,27 @@ mod tests {
             .speed(),
             None
         );
+    }
+
+    #[test]
+    fn a_shortfall_is_read_back_as_it_was_written() {
+        let hdr = Shortfall {
+            width: LinkWidth::X4,
+            speed: LinkSpeed::Hdr,
+            best_width: LinkWidth::X12,
+            best_speed: LinkSpeed::Ndr,
+        };
+        assert_eq!(hdr.to_string(), "4x/HDR/12x/NDR");
+        assert_eq!("4x/HDR/12x/NDR".parse(), Ok(hdr));
+        for text in [
+            "",
+            "4x",
+            "4x/HDR",
+            "4x/HDR/12x",
+            "3x/HDR/4x/NDR",
+            "4x/???/4x/NDR",
+        ] {
+            assert_eq!(text.parse::<Shortfall>(), Err(()), "{text}");
+        }
     }
 }

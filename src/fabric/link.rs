@@ -102,9 +102,28 @@ impl LinkSpeed {
     }
 }
 
-impl fmt::Display for LinkSpeed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
+impl LinkSpeed {
+    /// Every speed that has a name.
+    pub const KNOWN: [LinkSpeed; 9] = [
+        LinkSpeed::Sdr,
+        LinkSpeed::Ddr,
+        LinkSpeed::Qdr,
+        LinkSpeed::Fdr10,
+        LinkSpeed::Fdr,
+        LinkSpeed::Edr,
+        LinkSpeed::Hdr,
+        LinkSpeed::Ndr,
+        LinkSpeed::Xdr,
+    ];
+
+    /// The speed of this name.
+    pub fn from_name(name: &str) -> Option<LinkSpeed> {
+        LinkSpeed::KNOWN.into_iter().find(|s| s.name() == name)
+    }
+
+    /// Its name; `???` if it has none.
+    pub const fn name(self) -> &'static str {
+        match self {
             LinkSpeed::Unknown => "???",
             LinkSpeed::Sdr => "SDR",
             LinkSpeed::Ddr => "DDR",
@@ -115,7 +134,13 @@ impl fmt::Display for LinkSpeed {
             LinkSpeed::Hdr => "HDR",
             LinkSpeed::Ndr => "NDR",
             LinkSpeed::Xdr => "XDR",
-        })
+        }
+    }
+}
+
+impl fmt::Display for LinkSpeed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
     }
 }
 

@@ -7,8 +7,9 @@
 
 use std::collections::BTreeMap;
 
+use super::topology::Port;
 use super::{Change, Changes, Lid, NodeId, NodeKind, PortKey, Request, Topology};
-use crate::mad::{Attribute, LinearForwardingTable, Mad};
+use crate::mad::{Attribute, LftRecord, LinearForwardingTable, Mad, Method, records};
 use crate::port::Stamp;
 
 /// LIDs in a block.
@@ -20,8 +21,16 @@ pub const UNICAST_END: Lid = 0xC000;
 /// A path has no more switches: nothing that is meant does.
 const LONGEST: usize = 64;
 
+/// A block of a table: when it was read, by whose word, and its entries.
+#[derive(Clone, Debug)]
+struct Block {
+    read: Stamp,
+    told: bool,
+    ports: Box<[u8; 64]>,
+}
+
 /// Blocks of one switch's table, by number.
-type Blocks = BTreeMap<u16, (Stamp, Box<[u8; 64]>)>;
+type Blocks = BTreeMap<u16, Block>;
 
 /// The forwarding tables as far as they were read.
 #[derive(Clone, Debug, Default)]
@@ -39,6 +48,8 @@ pub struct Entry {
     pub port: u8,
     /// When the block was read.
     pub read: Stamp,
+    /// The SA told it: the switch itself does not.
+    pub told: bool,
 }
 
 impl Tables {
@@ -47,24 +58,42 @@ impl Tables {
         Tables::default()
     }
 
-    /// Takes a block from an exchange. False if it holds none.
+    /// Takes a block from an exchange: a switch's own, or one that the SA tells in its stead.
+    /// False if it holds none.
     pub fn learn(&mut self, at: Stamp, request: &Request, reply: &Mad) -> bool {
-        let smp = matches!(request.class, 0x01 | 0x81);
-        if !smp || request.attribute != LinearForwardingTable::ID || !reply.status().is_ok() {
-            return false;
-        }
-        let (Some(node), Ok(table), Ok(block)) = (
-            request.target.node,
-            LinearForwardingTable::from_bytes(reply.view().data()),
-            u16::try_from(request.modifier),
-        ) else {
+        let Some(node) = request.target.node.filter(|_| reply.status().is_ok()) else {
             return false;
         };
-        if block >= UNICAST_END / BLOCK {
+        let view = reply.view();
+        let own = LinearForwardingTable::ID;
+        let (table, block, told) = match (request.class, request.attribute) {
+            (0x01 | 0x81, id) if id == own => {
+                let Ok(table) = LinearForwardingTable::from_bytes(view.data()) else {
+                    return false;
+                };
+                (table, request.modifier, false)
+            }
+            // A whole table of the SA is about all switches, whoever its target is.
+            (0x03, LftRecord::ID) if request.method == Method::Get.code() => {
+                let Some(record) = records::<LftRecord>(&view).next() else {
+                    return false;
+                };
+                (record.table(), u32::from(record.block()), true)
+            }
+            _ => return false,
+        };
+        let Ok(number) = u16::try_from(block) else {
+            return false;
+        };
+        if number >= UNICAST_END / BLOCK {
             return false;
         }
-        let blocks = self.switches.entry(node).or_default();
-        blocks.insert(block, (at, Box::new(table.ports())));
+        let block = Block {
+            read: at,
+            told,
+            ports: Box::new(table.ports()),
+        };
+        self.switches.entry(node).or_default().insert(number, block);
         true
     }
 
@@ -90,14 +119,17 @@ impl Tables {
 
     /// The entry of a LID, if its block was read.
     pub fn entry(&self, switch: NodeId, lid: Lid) -> Option<Entry> {
-        let (read, ports) = self.switches.get(&switch)?.get(&(lid / BLOCK))?;
-        let port = *ports.get(usize::from(lid % BLOCK))?;
-        Some(Entry { port, read: *read })
+        let block = self.switches.get(&switch)?.get(&(lid / BLOCK))?;
+        Some(Entry {
+            port: *block.ports.get(usize::from(lid % BLOCK))?,
+            read: block.read,
+            told: block.told,
+        })
     }
 
     /// When a block was read.
     pub fn read(&self, switch: NodeId, block: u16) -> Option<Stamp> {
-        Some(self.switches.get(&switch)?.get(&block)?.0)
+        Some(self.switches.get(&switch)?.get(&block)?.read)
     }
 
     /// The blocks of a table that were read up to LID `top`, and how many it has.
@@ -112,7 +144,13 @@ impl Tables {
     /// When the oldest block up to LID `top` was read.
     pub fn oldest(&self, switch: NodeId, top: Lid) -> Option<Stamp> {
         let blocks = self.switches.get(&switch)?;
-        blocks.range(..=top / BLOCK).map(|(_, (at, _))| *at).min()
+        blocks.range(..=top / BLOCK).map(|(_, b)| b.read).min()
+    }
+
+    /// The SA told some of a table up to LID `top`.
+    pub fn is_told(&self, switch: NodeId, top: Lid) -> bool {
+        let blocks = self.switches.get(&switch);
+        blocks.is_some_and(|blocks| blocks.range(..=top / BLOCK).any(|(_, b)| b.told))
     }
 
     /// All entries up to LID `top` that were read, in order of LID; LID 0 is none.
@@ -121,7 +159,7 @@ impl Tables {
             .get(&switch)
             .into_iter()
             .flat_map(|blocks| blocks.iter())
-            .flat_map(|(block, (_, ports))| (block * BLOCK..).zip(ports.iter().copied()))
+            .flat_map(|(number, block)| (number * BLOCK..).zip(block.ports.iter().copied()))
             .filter(move |(lid, _)| *lid != 0 && *lid <= top)
     }
 }
@@ -137,6 +175,8 @@ pub struct Hop {
     pub leaves: Option<u8>,
     /// When the block of the table that says so was read; `None` where no table decides.
     pub read: Option<Stamp>,
+    /// The SA told that block: the switch itself does not.
+    pub told: bool,
 }
 
 /// How a path ends.
@@ -154,6 +194,8 @@ pub enum End {
     NoSuchPort(u8),
     /// The table names a port without a link.
     NoLink(u8),
+    /// The table names a port whose link is up, and at whose other end nobody is known.
+    Unseen(u8),
     /// The table keeps the LID at the switch, which does not have it.
     KeptBySwitch,
     /// The path comes to a switch for the second time.
@@ -195,6 +237,14 @@ impl Path {
     }
 }
 
+/// Where a path ends that leaves by a port at whose other end nobody is known.
+fn no_peer(port: Option<&Port>, number: u8) -> End {
+    match port.is_some_and(Port::is_up) {
+        true => End::Unseen(number),
+        false => End::NoLink(number),
+    }
+}
+
 /// Follows the tables from a port to a LID. `entry` gives a table's entry, `None` where it was
 /// not read.
 pub fn walk(
@@ -213,6 +263,7 @@ pub fn walk(
             enters,
             leaves: None,
             read: None,
+            told: false,
         };
         let Some(node) = topology.node(at.node) else {
             hops.push(hop);
@@ -231,11 +282,11 @@ pub fn walk(
                     End::DeadEnd
                 };
             }
-            let peer = node.port(at.port).and_then(|p| p.peer);
+            let port = node.port(at.port);
             hop.leaves = Some(at.port);
             hops.push(hop);
-            let Some(peer) = peer else {
-                break End::NoLink(at.port);
+            let Some(peer) = port.and_then(|p| p.peer) else {
+                break no_peer(port, at.port);
             };
             (at, enters) = (peer, Some(peer.port));
             continue;
@@ -254,6 +305,7 @@ pub fn walk(
             .map(|s| (s.linear_fdb_cap(), s.linear_fdb_top()));
         let found = entry(at.node, lid);
         hop.read = found.map(|f| f.read);
+        hop.told = found.is_some_and(|f| f.told);
         let next = match (top, found) {
             (Some((0, _)), None) => Err(End::NoLinearTable),
             (Some((_, top)), _) if lid > top => Err(End::AboveTop(top)),
@@ -265,7 +317,7 @@ pub fn walk(
                     None => Err(End::NoSuchPort(port)),
                     Some(p) => {
                         hop.leaves = Some(port);
-                        p.peer.ok_or(End::NoLink(port))
+                        p.peer.ok_or_else(|| no_peer(Some(p), port))
                     }
                 },
             },

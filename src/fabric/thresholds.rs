@@ -10,10 +10,23 @@
 //! LinkDownedCounter=2/15min          more than 2 within any 15 minutes: a flapping link
 //! PortXmitWait=30%/10min:warning     more than 30 % of the last 10 minutes, and how grave that is
 //! RawBER=1e-5/10min                  more than 1 error in 100,000 bits, within any 10 minutes
+//! RawBER=50%/10min                   more than half of what the link's FEC is trusted with
 //! ```
 //!
 //! A counter may have several lines, of different severities. What a file says of a counter takes
 //! the place of all that the program would say of it by itself ([`Thresholds::default`]).
+//!
+//! Every file that ibqueryerrors reads as it was meant names the same ports here
+//! (`tests/foreign_counters.rs`); `=0` means "any" to both, names are compared letter by letter,
+//! and the last of two lines counts. Otherwise it is read with more care:
+//!
+//! - A counter that the file does not name has our own limits, over time. There its limit is 0, so
+//!   that a file about one counter reports every other one that is not zero.
+//! - Blanks around name and value do not count. There `Name = 10` is another name, which nobody
+//!   knows, and so no limit for `Name`.
+//! - A line that is not understood is told of, and its counter keeps our own limits. There a
+//!   text that is no number is 0, what follows a number is dropped (`10/h` is 10), an unknown name
+//!   is passed over without a word, and a line without `=` ends the program.
 //!
 //! This file only knows values; what is measured against them is the model's business.
 
@@ -38,6 +51,9 @@ pub enum Over {
     /// Errors by bits that the link carried within a time of this length (ns): of [`RATES`] only.
     /// The limit is written as errors in [`RATE_UNIT`] bits.
     Rate(u64),
+    /// The same, with a limit in per cent of what the link's forward error correction is trusted
+    /// with ([`super::trusted_ber`]): of RawBER only.
+    Trust(u64),
 }
 
 /// Bit error rates of a link, before and after forward error correction.
@@ -97,11 +113,11 @@ impl Default for Thresholds {
     /// instead of since the counters were last reset. PortRcvSwitchRelayErrors has no limit: a
     /// switch counts its own multicast there. The commented file in `assets/` says the same.
     ///
-    /// EffectiveBER: 1e-12 is the limit of ibdiagnet's BER test (NVIDIA, ibdiagnet user manual,
-    /// "Bit Error Rate", `--ber_thresh`), and what RS-FEC is made to leave (IEEE 802.3 clauses 91
-    /// and 119). RawBER: RS(528,514) keeps that promise up to about 2e-5 and RS(544,514) up to
-    /// about 2e-4; half of the lower one leaves time to change a cable. A healthy link stays
-    /// orders of magnitude below both.
+    /// EffectiveBER: 1e-12 is what the specification wants of a link (NVIDIA, "Cabling Data
+    /// Centers", which tests its cables to 1e-15) and the limit of ibdiagnet's BER test (NVIDIA,
+    /// ibdiagnet user manual, "Bit Error Rate", `--ber_thresh`). RawBER: what the link's FEC is
+    /// trusted with, 9.6e-6 with RS(528,514) and 1.4e-4 with RS(544,514); where these come from
+    /// says [`super::trusted_ber`]. A healthy link stays orders of magnitude below both.
     fn default() -> Thresholds {
         use Severity::{Critical, Info, Warning};
         let rule = |counter: &str, limit, over, severity| Rule {
@@ -125,7 +141,7 @@ impl Default for Thresholds {
                 rule("PortRcvRemotePhysicalErrors", 100, hour, Info),
                 rule("PortFECUncorrectableBlockCtr", 0, hour, Warning),
                 rule("PortFECUncorrectableBlockCtr", 100, hour, Critical),
-                rule("RawBER", 10_000_000_000_000, rate, Warning),
+                rule("RawBER", 100, Over::Trust(RATE_WINDOW), Warning),
                 rule("EffectiveBER", 1_000_000, rate, Warning),
                 rule("PortXmitDiscards", 100, hour, Warning),
                 rule("PortXmitConstraintErrors", 100, hour, Warning),
@@ -257,8 +273,17 @@ fn parse_rule(line: &str, is_counter: &impl Fn(&str) -> bool) -> Result<Rule, St
         (false, window) if is_rate => Over::Rate(window.unwrap_or(RATE_WINDOW)),
         (false, None) => Over::Value,
         (false, Some(window)) => Over::Window(window),
+        (true, _) if name == RATES[0] && limit > 1000 => {
+            return Err(format!(
+                "{limit}% of what FEC is trusted with: nothing of it is left"
+            ));
+        }
+        (true, window) if name == RATES[0] => Over::Trust(window.unwrap_or(RATE_WINDOW)),
         (true, _) if name != WAIT => {
-            return Err(format!("only {WAIT} is a share of time, {name} is not"));
+            return Err(format!(
+                "only {WAIT} and {} have a limit in per cent, {name} has not",
+                RATES[0]
+            ));
         }
         (true, _) if limit > 100 => return Err(format!("{limit}% of a time cannot be")),
         (true, None) => return Err("a share needs a time, such as 30%/10min".to_owned()),

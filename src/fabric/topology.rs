@@ -14,8 +14,7 @@ use std::collections::BTreeMap;
 
 use super::{DrPath, Guid, Lid, NodeId, NodeKind, PortKey, Request};
 use crate::mad::{
-    Attribute, Mad, MgmtClass, MlnxExtPortInfo, NodeDescription, NodeInfo, PortInfo,
-    PortInfoExtended, SwitchInfo,
+    Attribute, Mad, MgmtClass, MlnxExtPortInfo, NodeDescription, NodeInfo, PortInfo, SwitchInfo,
 };
 
 pub use change::{Change, Changes};
@@ -266,15 +265,7 @@ impl Topology {
                             MlnxExtPortInfo::from_bytes(view.data()),
                             self.port_mut(id.port((request.modifier & 0xFF) as u8)),
                         ) {
-                            port.vendor = Some(info);
-                        }
-                    }
-                    PortInfoExtended::ID => {
-                        if let (Ok(info), Some(port)) = (
-                            PortInfoExtended::from_bytes(view.data()),
-                            self.port_mut(id.port((request.modifier & 0xFF) as u8)),
-                        ) {
-                            port.extended = Some(info);
+                            port.vendor = Some(Box::new(info));
                         }
                     }
                     _ => {}
@@ -378,7 +369,6 @@ impl Topology {
         if !self.has_room(id, ports, changes) {
             return false;
         }
-        let kind = NodeKind::from_code(info.node_type().code());
         let present = self.nodes.get(&id).is_some_and(|n| n.present);
         if self.nodes.contains_key(&id) {
             self.saw(id, changes);
@@ -386,26 +376,15 @@ impl Topology {
             changes.list.push(Change::NodeAppeared(id));
         }
         let generation = self.generation;
-        let node = self.nodes.entry(id).or_insert_with(|| Node {
-            id,
-            kind,
-            info,
-            description: None,
-            switch: None,
-            ports: Vec::new(),
-            route: route.unwrap_or(DrPath::LOCAL),
-            entry,
-            proven: generation,
-            seen: generation,
-            present: true,
-            guarded: false,
-        });
+        let way = (route.unwrap_or(DrPath::LOCAL), entry);
+        let node = self
+            .nodes
+            .entry(id)
+            .or_insert_with(|| Node::found(id, info, way, generation));
         if std::mem::take(&mut node.guarded) {
             changes.list.push(Change::Guarded(id, false));
         }
-        node.kind = kind;
-        node.info = info;
-        node.ports.resize_with(ports, Port::default);
+        node.informed(info, entry);
         // The answer proves its route now; an older one may lead through a link that is gone.
         if let Some(route) = route
             && (route.len() <= node.route.len() || node.proven < generation || !present)
@@ -413,10 +392,6 @@ impl Topology {
             node.route = route;
             node.entry = entry;
             node.proven = generation;
-        }
-        let slot = if kind == NodeKind::Switch { 0 } else { entry };
-        if let Some(port) = node.ports.get_mut(usize::from(slot)) {
-            port.guid = Some(Guid(info.port_guid()));
         }
         true
     }

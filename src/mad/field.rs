@@ -99,6 +99,15 @@ impl Field {
         self
     }
 
+    /// A number as this field's value prints.
+    pub(crate) fn words_of(&self, number: u64) -> String {
+        match self.show {
+            Show::Hex => Value::Hex(number, self.width.div_ceil(4)).to_string(),
+            Show::Coded(show) => Value::Coded(number, show).to_string(),
+            _ => number.to_string(),
+        }
+    }
+
     /// The value in an attribute's bytes, secrets hidden. `index` picks one of
     /// [`Field::count`] values.
     pub fn value<'a>(&self, bytes: &'a [u8], index: usize) -> Value<'a> {

@@ -35,3 +35,11 @@ pub fn attribute(class: MgmtClass, id: u16) -> &'static str {
         .find(|(family, other, _)| *other == id && family.holds(class))
         .map_or(UNKNOWN, |(_, _, name)| name)
 }
+
+/// The same, with its number where it has no name.
+pub fn attribute_or_number(class: MgmtClass, id: u16) -> std::borrow::Cow<'static, str> {
+    match attribute(class, id) {
+        UNKNOWN => format!("attribute {id:#06x}").into(),
+        name => name.into(),
+    }
+}

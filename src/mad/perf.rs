@@ -81,6 +81,12 @@ attribute! {
 
 attribute! {
     /// Sampling (spec 16.1.3.2); here for `Tick`, the unit of XmitWait.
+    ///
+    /// OptionMask is not used to decide which optional attributes to ask for. Its bits name
+    /// counters that can be sampled, which need not be those that can be read, and no public header
+    /// has their table; and agents leave it zero that do have options: Linux's `qib` fills PortSamplesControl without it while it
+    /// serves PortCountersExtended and XmitWait. Believing it would hide counters for good, where
+    /// asking once costs one MAD an attribute, and only of a port that somebody looks at.
     Perf PortSamplesControl = 0x0010, "PortSamplesControl", len 80 {
         op_code, set_op_code: u8 = 0, "OpCode", hex;
         port_select, set_port_select: u8 = 1, "PortSelect";

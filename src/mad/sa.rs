@@ -179,6 +179,8 @@ pub mod component {
     pub const PORT_NUM: u64 = 1 << 1;
     /// SMInfoRecord.LID.
     pub const SM_LID: u64 = 1 << 0;
+    /// SwitchInfoRecord.LID.
+    pub const SWITCH_LID: u64 = 1 << 0;
     /// LinearForwardingTableRecord.LID.
     pub const LFT_LID: u64 = 1 << 0;
     /// LinearForwardingTableRecord.BlockNum.

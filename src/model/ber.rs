@@ -9,7 +9,8 @@
 //!   lanes where the device counts only there. With FireCode one error a corrected block. Without
 //!   FEC the errors that each lane detects.
 //! - The *effective* rate, after correction: what could not be repaired, one error an
-//!   uncorrectable block. It is a lower bound, since such a block has more than one wrong bit.
+//!   uncorrectable block. It is a lower bound, and shown as one ("at least"), since such a block
+//!   has more than one wrong bit: at least 8 with RS(528,514), 16 with RS(544,514).
 //! - No error in n bits is no rate of zero: it is below one in n, and shown so.
 //!
 //! Sources: the counters of PortExtendedSpeedsCounters (InfiniBand Architecture Specification,
@@ -29,7 +30,7 @@ pub enum Ber {
     Unknown,
     /// So many errors a bit.
     Is(f64),
-    /// A counter was pegged: this or more.
+    /// This or more: a counter was pegged, or what was counted has several errors each.
     AtLeast(f64),
     /// No error in as many bits as make this the limit.
     Below(f64),

@@ -1,113 +1,70 @@
-//! Which counters a port has, and how they are called.
+//! Which counters a port has, how they are called, and what they count.
 
-/// A counter of a port, in the order in which perfquery prints them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u8)]
-#[allow(missing_docs)] // the names are perfquery's, see `Counter::name`
-pub enum Counter {
-    SymbolError,
-    LinkErrorRecovery,
-    LinkDowned,
-    RcvErrors,
-    RcvRemotePhysicalErrors,
-    RcvSwitchRelayErrors,
-    XmitDiscards,
-    XmitConstraintErrors,
-    RcvConstraintErrors,
-    LocalLinkIntegrity,
-    ExcessiveBufferOverrun,
-    Qp1Dropped,
-    Vl15Dropped,
-    XmitData,
-    RcvData,
-    XmitPkts,
-    RcvPkts,
-    XmitWait,
-    UnicastXmitPkts,
-    UnicastRcvPkts,
-    MulticastXmitPkts,
-    MulticastRcvPkts,
+/// Declares the counters, each once: its name here, perfquery's, and its unit.
+macro_rules! counters {
+    ($($name:ident, $text:literal, $unit:literal;)*) => {
+        /// A counter of a port, in the order in which perfquery prints them.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[repr(u8)]
+        #[allow(missing_docs)] // the names are perfquery's, see `Counter::name`
+        pub enum Counter {
+            $($name,)*
+        }
+
+        /// How many counters there are.
+        pub const COUNTERS: usize = [$($text),*].len();
+
+        impl Counter {
+            /// All of them.
+            pub const ALL: [Counter; COUNTERS] = [$(Counter::$name),*];
+
+            /// perfquery's name.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Counter::$name => $text,)*
+                }
+            }
+
+            /// `words` (4 octets, whatever the link's width), `packets`, `ticks`, or empty for
+            /// events.
+            pub const fn unit(self) -> &'static str {
+                match self {
+                    $(Counter::$name => $unit,)*
+                }
+            }
+        }
+    };
 }
 
-/// How many counters there are.
-pub const COUNTERS: usize = 22;
+counters! {
+    SymbolError, "SymbolErrorCounter", "";
+    LinkErrorRecovery, "LinkErrorRecoveryCounter", "";
+    LinkDowned, "LinkDownedCounter", "";
+    RcvErrors, "PortRcvErrors", "";
+    RcvRemotePhysicalErrors, "PortRcvRemotePhysicalErrors", "";
+    RcvSwitchRelayErrors, "PortRcvSwitchRelayErrors", "";
+    XmitDiscards, "PortXmitDiscards", "";
+    XmitConstraintErrors, "PortXmitConstraintErrors", "";
+    RcvConstraintErrors, "PortRcvConstraintErrors", "";
+    LocalLinkIntegrity, "LocalLinkIntegrityErrors", "";
+    ExcessiveBufferOverrun, "ExcessiveBufferOverrunErrors", "";
+    Qp1Dropped, "QP1Dropped", "";
+    Vl15Dropped, "VL15Dropped", "";
+    XmitData, "PortXmitData", "words";
+    RcvData, "PortRcvData", "words";
+    XmitPkts, "PortXmitPkts", "packets";
+    RcvPkts, "PortRcvPkts", "packets";
+    XmitWait, "PortXmitWait", "ticks";
+    UnicastXmitPkts, "PortUnicastXmitPkts", "packets";
+    UnicastRcvPkts, "PortUnicastRcvPkts", "packets";
+    MulticastXmitPkts, "PortMulticastXmitPkts", "packets";
+    MulticastRcvPkts, "PortMulticastRcvPkts", "packets";
+}
 
 impl Counter {
-    /// All of them.
-    pub const ALL: [Counter; COUNTERS] = {
-        use Counter::*;
-        [
-            SymbolError,
-            LinkErrorRecovery,
-            LinkDowned,
-            RcvErrors,
-            RcvRemotePhysicalErrors,
-            RcvSwitchRelayErrors,
-            XmitDiscards,
-            XmitConstraintErrors,
-            RcvConstraintErrors,
-            LocalLinkIntegrity,
-            ExcessiveBufferOverrun,
-            Qp1Dropped,
-            Vl15Dropped,
-            XmitData,
-            RcvData,
-            XmitPkts,
-            RcvPkts,
-            XmitWait,
-            UnicastXmitPkts,
-            UnicastRcvPkts,
-            MulticastXmitPkts,
-            MulticastRcvPkts,
-        ]
-    };
-
-    /// perfquery's name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Counter::SymbolError => "SymbolErrorCounter",
-            Counter::LinkErrorRecovery => "LinkErrorRecoveryCounter",
-            Counter::LinkDowned => "LinkDownedCounter",
-            Counter::RcvErrors => "PortRcvErrors",
-            Counter::RcvRemotePhysicalErrors => "PortRcvRemotePhysicalErrors",
-            Counter::RcvSwitchRelayErrors => "PortRcvSwitchRelayErrors",
-            Counter::XmitDiscards => "PortXmitDiscards",
-            Counter::XmitConstraintErrors => "PortXmitConstraintErrors",
-            Counter::RcvConstraintErrors => "PortRcvConstraintErrors",
-            Counter::LocalLinkIntegrity => "LocalLinkIntegrityErrors",
-            Counter::ExcessiveBufferOverrun => "ExcessiveBufferOverrunErrors",
-            Counter::Qp1Dropped => "QP1Dropped",
-            Counter::Vl15Dropped => "VL15Dropped",
-            Counter::XmitData => "PortXmitData",
-            Counter::RcvData => "PortRcvData",
-            Counter::XmitPkts => "PortXmitPkts",
-            Counter::RcvPkts => "PortRcvPkts",
-            Counter::XmitWait => "PortXmitWait",
-            Counter::UnicastXmitPkts => "PortUnicastXmitPkts",
-            Counter::UnicastRcvPkts => "PortUnicastRcvPkts",
-            Counter::MulticastXmitPkts => "PortMulticastXmitPkts",
-            Counter::MulticastRcvPkts => "PortMulticastRcvPkts",
-        }
-    }
-
     /// The counter of this (perfquery's) name.
     pub fn from_name(name: &str) -> Option<Counter> {
         Counter::ALL.into_iter().find(|c| c.name() == name)
-    }
-
-    /// `words` (4 octets, whatever the link's width), `packets`, `ticks`, or empty for events.
-    pub const fn unit(self) -> &'static str {
-        match self {
-            Counter::XmitData | Counter::RcvData => "words",
-            Counter::XmitPkts
-            | Counter::RcvPkts
-            | Counter::UnicastXmitPkts
-            | Counter::UnicastRcvPkts
-            | Counter::MulticastXmitPkts
-            | Counter::MulticastRcvPkts => "packets",
-            Counter::XmitWait => "ticks",
-            _ => "",
-        }
     }
 
     /// It counts something that should not happen.

@@ -200,12 +200,93 @@ pub struct Counters {
     reset: Set,
     /// Readings that made some `since` a lower bound.
     losses: u32,
-    value: [u64; COUNTERS],
-    since: [u64; COUNTERS],
-    delta: [u64; COUNTERS],
+    /// What comes after the errors: every sample moves it.
+    moved: [Cell; COUNTERS - FIRST_MOVED],
+    /// The errors, once one of them is not 0: most ports have none.
+    failed: Option<Box<[Cell; FIRST_MOVED]>>,
+}
+
+/// The first counter that is no error.
+const FIRST_MOVED: usize = Counter::XmitData as usize;
+/// All before it.
+const FAILED: Set = (1 << FIRST_MOVED) - 1;
+
+/// One counter: as it was read, its increments since the first sample, and those since the last.
+#[derive(Clone, Copy, Debug, Default)]
+struct Cell {
+    value: u64,
+    since: u64,
+    delta: u64,
+}
+
+/// What a sample changes, gathered counter by counter.
+#[derive(Default)]
+struct Gathered {
+    pegged: Set,
+    fresh: Set,
+    reset: Set,
+    bound: Set,
+    rose: Set,
+    errors: u64,
+    error_delta: u64,
+    first_reset: Option<(Counter, u64, u64)>,
+}
+
+impl Gathered {
+    /// Takes a counter's new value. `running`: it is compared with the one before.
+    fn take(&mut self, i: usize, cell: &mut Cell, new: u64, max: u64, running: bool) {
+        let bit = 1 << i;
+        let old = std::mem::replace(&mut cell.value, new);
+        cell.delta = 0;
+        if new == max {
+            self.pegged |= bit;
+            self.bound |= bit;
+        }
+        if !running {
+            return;
+        }
+        // What is known to be new; no rate follows from it unless it is marked as fresh.
+        let delta = if new < old { new } else { new - old };
+        cell.delta = delta;
+        cell.since = cell.since.saturating_add(delta);
+        self.rose |= if delta != 0 { bit } else { 0 };
+        let summed = SUMMED & bit != 0;
+        if summed {
+            self.errors = self.errors.saturating_add(delta);
+        }
+        if new < old {
+            self.reset |= bit;
+            self.bound |= bit;
+            if self.first_reset.is_none() {
+                self.first_reset = Counter::ALL.get(i).map(|c| (*c, old, new));
+            }
+        } else if new < max {
+            self.fresh |= bit;
+            if summed {
+                self.error_delta = self.error_delta.saturating_add(delta);
+            }
+        }
+    }
 }
 
 impl Counters {
+    fn cell(&self, c: Counter) -> Cell {
+        let i = c as usize;
+        let cell = match i.checked_sub(FIRST_MOVED) {
+            Some(i) => self.moved.get(i),
+            None => self.failed.as_ref().and_then(|f| f.get(i)),
+        };
+        cell.copied().unwrap_or_default()
+    }
+
+    fn cell_mut(&mut self, c: Counter) -> Option<&mut Cell> {
+        let i = c as usize;
+        match i.checked_sub(FIRST_MOVED) {
+            Some(i) => self.moved.get_mut(i),
+            None => self.failed.get_or_insert_default().get_mut(i),
+        }
+    }
+
     /// Takes a reading of PortCounters, sampled at `at`; the question was put at `asked`.
     pub fn read_narrow(
         &mut self,
@@ -259,9 +340,11 @@ impl Counters {
         if same == 0 || self.narrow_asked < since || !self.narrow_times.step(at) {
             return false;
         }
-        for (i, delta) in self.delta.iter_mut().enumerate() {
+        let failed = self.failed.iter_mut().flat_map(|f| f.iter_mut());
+        let moved = (FIRST_MOVED..).zip(&mut self.moved);
+        for (i, cell) in (0..).zip(failed).chain(moved) {
             if same & 1 << i != 0 {
-                *delta = 0;
+                cell.delta = 0;
             }
         }
         self.narrow_times.errors = 0;
@@ -323,56 +406,42 @@ impl Counters {
         // A counter that changes its width starts anew.
         let same_width = if r.wide { self.wide } else { !self.wide };
         let running = self.known & same_width;
-        let rows = self
-            .value
-            .iter_mut()
-            .zip(self.since.iter_mut())
-            .zip(self.delta.iter_mut())
-            .zip(r.values.iter().zip(&NARROW_MAX))
-            .enumerate();
-        let (mut pegged, mut fresh, mut reset, mut bound) = (0, 0, 0, 0);
-        let mut rose = 0;
-        let (mut errors, mut error_delta) = (0u64, 0u64);
-        for (i, (((value, since), delta), (&new, &max))) in rows {
-            let bit = 1 << i;
-            if r.real & bit == 0 {
-                continue;
-            }
-            let max = if r.wide { u64::MAX } else { max };
-            let old = std::mem::replace(value, new);
-            *delta = 0;
-            if new == max {
-                pegged |= bit;
-                bound |= bit;
-            }
-            if running & bit == 0 {
-                continue;
-            }
-            // What is known to be new; no rate follows from it unless it is marked as fresh.
-            *delta = if new < old { new } else { new - old };
-            rose |= if *delta != 0 { bit } else { 0 };
-            *since = since.saturating_add(*delta);
-            if new < old {
-                reset |= bit;
-                bound |= bit;
-                if SUMMED & bit != 0 {
-                    errors = errors.saturating_add(*delta);
-                }
-                if outcome.reset.is_none() {
-                    outcome.reset = Counter::ALL.get(i).map(|c| (*c, old, new));
-                }
-            } else {
-                if SUMMED & bit != 0 {
-                    errors = errors.saturating_add(*delta);
-                }
-                if new < max {
-                    fresh |= bit;
-                    if SUMMED & bit != 0 {
-                        error_delta = error_delta.saturating_add(*delta);
-                    }
+        let mut all = Gathered::default();
+        let each = || (0..).zip(r.values.iter().zip(&NARROW_MAX));
+        let read = |i: usize| r.real & 1 << i != 0;
+        if self.failed.is_none()
+            && !each()
+                .take(FIRST_MOVED)
+                .any(|(i, (v, _))| read(i) && *v != 0)
+        {
+            // No error then, and none now.
+            all.fresh = r.real & running & FAILED;
+        } else {
+            let failed = self.failed.get_or_insert_default();
+            for (cell, (i, (&new, &max))) in failed.iter_mut().zip(each()) {
+                if read(i) {
+                    let max = if r.wide { u64::MAX } else { max };
+                    all.take(i, cell, new, max, running & 1 << i != 0);
                 }
             }
         }
+        for (cell, (i, (&new, &max))) in self.moved.iter_mut().zip(each().skip(FIRST_MOVED)) {
+            if read(i) {
+                let max = if r.wide { u64::MAX } else { max };
+                all.take(i, cell, new, max, running & 1 << i != 0);
+            }
+        }
+        let Gathered {
+            pegged,
+            fresh,
+            reset,
+            bound,
+            rose,
+            errors,
+            error_delta,
+            first_reset,
+        } = all;
+        outcome.reset = first_reset;
         let before = self.pegged & r.real & SUMMED;
         outcome.rose = rose;
         outcome.first = r.real & !running;
@@ -437,14 +506,14 @@ impl Counters {
 
     /// What the node reports, stale if older than `limit`.
     pub fn value(&self, c: Counter, now: Stamp, limit: Duration) -> Num<u64> {
-        self.number(c, &self.value, self.pegged)
+        self.number(c, self.cell(c).value, self.pegged)
             .aged(self.is_old(c, now, limit))
     }
 
     /// What was counted so far, to count from here on.
     pub fn mark(&self) -> Mark {
         Mark {
-            since: self.since,
+            since: Counter::ALL.map(|c| self.cell(c).since),
             errors: self.errors,
             losses: self.losses,
         }
@@ -462,19 +531,18 @@ impl Counters {
     /// Increments since the mark, or since the first sample of the session.
     pub fn since(&self, c: Counter, mark: Option<&Mark>, now: Stamp, limit: Duration) -> Num<u64> {
         let before = mark.and_then(|m| m.since.get(c as usize)).copied();
-        self.number(c, &self.since, self.bound_since(mark))
+        self.number(c, self.cell(c).since, self.bound_since(mark))
             .map(|n| n.saturating_sub(before.unwrap_or(0)))
             .aged(self.is_old(c, now, limit))
     }
 
-    fn number(&self, c: Counter, of: &[u64; COUNTERS], at_least: Set) -> Num<u64> {
-        let Some(v) = of.get(c as usize).filter(|_| self.known & c.bit() != 0) else {
-            return Num::Unknown;
-        };
-        if at_least & c.bit() != 0 {
-            Num::AtLeast(*v)
+    fn number(&self, c: Counter, v: u64, at_least: Set) -> Num<u64> {
+        if self.known & c.bit() == 0 {
+            Num::Unknown
+        } else if at_least & c.bit() != 0 {
+            Num::AtLeast(v)
         } else {
-            Num::Is(*v)
+            Num::Is(v)
         }
     }
 
@@ -486,7 +554,7 @@ impl Counters {
         if self.known & self.fresh & c.bit() == 0 {
             return Num::Unknown;
         }
-        let delta = self.delta.get(c as usize).copied().unwrap_or(0);
+        let delta = self.cell(c).delta;
         let span = self.times(c).span_ns;
         if span == 0 {
             return Num::Unknown;
@@ -496,14 +564,14 @@ impl Counters {
 
     /// The last increment and the time it took, in ns (0 if that is not known).
     pub fn gain(&self, c: Counter) -> (u64, u64) {
-        let delta = self.delta.get(c as usize).copied().unwrap_or(0);
+        let delta = self.cell(c).delta;
         (delta, self.times(c).span_ns)
     }
 
     /// Value and increments since the first sample, whatever their age.
     pub fn raw(&self, c: Counter) -> (u64, u64) {
-        let of = |all: &[u64; COUNTERS]| all.get(c as usize).copied().unwrap_or(0);
-        (of(&self.value), of(&self.since))
+        let cell = self.cell(c);
+        (cell.value, cell.since)
     }
 
     /// What it shows since the first sample is a lower bound.
@@ -513,8 +581,8 @@ impl Counters {
 
     /// Increments since a first sample that others saw.
     pub fn restore(&mut self, c: Counter, counted: u64) {
-        if let Some(since) = self.since.get_mut(c as usize) {
-            let before = std::mem::replace(since, counted);
+        if let Some(cell) = self.cell_mut(c) {
+            let before = std::mem::replace(&mut cell.since, counted);
             if SUMMED & c.bit() != 0 {
                 self.errors = self.errors.saturating_sub(before).saturating_add(counted);
             }

@@ -152,14 +152,18 @@ impl Model {
             ("VendorID", format!("{:#08x}", info.vendor_id())),
             ("DeviceID", format!("{:#06x}", info.device_id())),
             ("Revision", format!("{:#x}", info.revision())),
-            (
-                "LID",
-                node.lid(key.port)
-                    .map_or_else(|| "—".to_owned(), |l| l.to_string()),
-            ),
+            ("LID", lid_words(node, key.port)),
             ("Directed route", node.route.to_string()),
             ("Counters", self.counters_had(node.id)),
         ];
+        if self.topology.shown_kind(node) == NodeKind::Aggregation {
+            facts.push(("Is a", "aggregation node (SHARP), no host".to_owned()));
+        }
+        let namesakes = self.topology.twins(node.id.guid);
+        for other in namesakes.filter(|other| other.id != node.id) {
+            let words = format!("{}, behind {}", self.name(other.id), self.behind(other.id));
+            facts.push(("Same GUID", words));
+        }
         if node.guarded {
             let words = "protected by an M_Key: told by the SA, not asked by SMP";
             facts.push(("Protection", words.to_owned()));
@@ -190,6 +194,15 @@ impl Model {
         .map(|(_, word)| word)
         .collect();
         words.join(", ")
+    }
+}
+
+/// A port's LID; all of them where its LMC gives it several.
+fn lid_words(node: &Node, port: u8) -> String {
+    match node.lids_of(port) {
+        None => "—".to_owned(),
+        Some((lid, last)) if lid == last => lid.to_string(),
+        Some((lid, last)) => format!("{lid} to {last}"),
     }
 }
 

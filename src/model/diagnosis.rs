@@ -490,12 +490,14 @@ impl Model {
             }
         }
         if let Some(fec) = seen.own.and_then(|p| p.fec.as_deref()) {
-            let (value, since, _) = fec.uncorrectable();
-            end.uncorrectable = if self.alerts.limits.whole_values {
-                value
-            } else {
-                since
-            };
+            let lost = fec.counted(Watched::FecUncorrectable);
+            end.uncorrectable = lost.map_or(0, |lost| {
+                if self.alerts.limits.whole_values {
+                    lost.value
+                } else {
+                    lost.since
+                }
+            });
         }
         use crate::mad::{Attribute, PortRcvErrorDetails, PortXmitDiscardDetails};
         end.receive_causes = self.details.counts(key, PortRcvErrorDetails::ID);

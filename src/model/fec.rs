@@ -3,10 +3,15 @@
 //! The three counters of a port are read as they are; what counts as an error before and after
 //! correction depends on the mode of the FEC, see [`super::ber`]. They saturate at 32 bits, and
 //! others reset them: the rules are those of [`super::counters`].
+//!
+//! 32 bits are few: a 4x NDR link that has one raw error in 1e7 bits fills its
+//! PortFECCorrectedSymbolCtr within 28 hours of a reset. From then on its raw rate is not known,
+//! which is an alert of its own (`pegged`).
 
 use std::time::Duration;
 
 use super::Num;
+use super::alerts::Watched;
 use super::ber::Ber;
 use super::view::{CounterView, FecView};
 use crate::event::ledger::FecLedger;
@@ -21,9 +26,39 @@ const NAMES: [&str; 3] = [
     "PortFECUncorrectableBlockCtr",
     "PortFECCorrectedSymbolCtr",
 ];
+const BLOCKS: usize = 0;
+const LOST: usize = 1;
+const SYMBOLS: usize = 2;
 const RAW: usize = 3;
 const EFFECTIVE: usize = 4;
 const COUNTS: usize = 5;
+
+/// Which of the counts that is.
+const fn index_of(watched: Watched) -> Option<usize> {
+    match watched {
+        Watched::FecCorrectable => Some(BLOCKS),
+        Watched::FecUncorrectable => Some(LOST),
+        Watched::FecSymbols => Some(SYMBOLS),
+        Watched::RawBer => Some(RAW),
+        Watched::EffectiveBer => Some(EFFECTIVE),
+        Watched::Of(_) => None,
+    }
+}
+
+/// What a count came to.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counted {
+    /// The value read.
+    pub value: u64,
+    /// Increments since the first reading.
+    pub since: u64,
+    /// The last increment …
+    pub gain: u64,
+    /// … and the time that it took, in ns (0: not known).
+    pub span_ns: u64,
+    /// It stands at its maximum.
+    pub pegged: bool,
+}
 
 /// One counter.
 #[derive(Clone, Copy, Debug, Default)]
@@ -111,6 +146,9 @@ pub(super) struct Fec {
     observed_ns: u64,
     /// Counted by these rules; others begin anew.
     rules: Option<FecMode>,
+    /// Counts that reached their maximum or left it with the last reading, by
+    /// [`Watched::bit`].
+    turned: u32,
 }
 
 /// Which rules count: the mode, and where it was not told, what the speed demands.
@@ -184,6 +222,7 @@ impl Fec {
             return;
         }
         let rules = rules(mode, must_be_rs);
+        let before = self.pegged();
         if self.rules != rules {
             *self = Fec {
                 rules,
@@ -194,6 +233,7 @@ impl Fec {
         for (count, (value, most)) in self.counts.iter_mut().zip(read(c, rules)) {
             count.take(value, most, first);
         }
+        self.turned = before ^ self.pegged();
         self.span_ns = self.last.map_or(0, |last| at.0 - last.0);
         self.last = Some(at);
         self.bits = bps * self.span_ns as f64 / 1e9;
@@ -201,17 +241,52 @@ impl Fec {
         self.observed_ns += self.span_ns;
     }
 
-    /// Blocks that could not be repaired: the value read, increments since the first reading,
-    /// and the last one.
-    pub(super) fn uncorrectable(&self) -> (u64, u64, u64) {
-        let count = self.counts.get(1).copied().unwrap_or_default();
-        (count.value, count.since, count.delta)
+    /// What one of the counts came to; nothing if it is none of these.
+    pub(super) fn counted(&self, watched: Watched) -> Option<Counted> {
+        let count = self.counts.get(index_of(watched)?)?;
+        Some(Counted {
+            value: count.value,
+            since: count.since,
+            gain: count.delta,
+            span_ns: self.span_ns,
+            pegged: count.pegged,
+        })
     }
 
-    /// New errors before and after correction, and the time that they took, in ns (0: not known).
-    pub(super) fn gains(&self) -> (u64, u64, u64) {
-        let delta = |at: usize| self.counts.get(at).map_or(0, |c| c.delta);
-        (delta(RAW), delta(EFFECTIVE), self.span_ns)
+    /// Counts that stand at their maximum, by [`Watched::bit`]. A bit error rate is one of them
+    /// only if no counter with a name of its own says so already.
+    fn pegged(&self) -> u32 {
+        let set = |at: usize, watched: Watched| match self.counts.get(at) {
+            Some(count) if count.pegged => watched.bit(),
+            _ => 0,
+        };
+        let mut all = set(BLOCKS, Watched::FecCorrectable);
+        for (own, own_name, rate, rate_name) in [
+            (SYMBOLS, Watched::FecSymbols, RAW, Watched::RawBer),
+            (
+                LOST,
+                Watched::FecUncorrectable,
+                EFFECTIVE,
+                Watched::EffectiveBer,
+            ),
+        ] {
+            all |= match set(own, own_name) {
+                0 if self.rules.is_some() => set(rate, rate_name),
+                named => named,
+            };
+        }
+        all
+    }
+
+    /// Counts that reached their maximum or left it with the last reading, those that stand at
+    /// it, and those that rose, by [`Watched::bit`].
+    pub(super) fn turned(&self) -> (u32, u32, u32) {
+        let mut rose = 0;
+        for watched in Watched::OTHERS {
+            let gain = self.counted(watched).map_or(0, |c| c.gain);
+            rose |= if gain > 0 { watched.bit() } else { 0 };
+        }
+        (self.turned, self.pegged(), rose)
     }
 
     /// What was counted so far, to count from here on.
@@ -274,11 +349,17 @@ impl Fec {
         let age = self.last.map(|last| now.since(last));
         let old = age.is_none_or(|age| age > limit);
         let known = |at: usize| self.counts.get(at).filter(|_| self.rules.is_some());
+        // A block beyond repair has more than one wrong bit, and counts as one.
+        let blocks = matches!(self.rules, Some(FecMode::Rs | FecMode::FireCode));
+        let rate = |at: usize, errors: Num<u64>, bits: f64| match Ber::of(errors, bits) {
+            Ber::Is(rate) if blocks && at == EFFECTIVE => Ber::AtLeast(rate),
+            rate => rate,
+        };
         let last =
-            |at: usize| known(at).map_or(Ber::Unknown, |count| Ber::of(count.change(), self.bits));
+            |at: usize| known(at).map_or(Ber::Unknown, |count| rate(at, count.change(), self.bits));
         let since = |at: usize| {
             known(at).map_or(Ber::Unknown, |count| {
-                Ber::of(count.total(counted(at)), bits)
+                rate(at, count.total(counted(at)), bits)
             })
         };
         let counter = |(at, (count, name)): (usize, (&Count, &'static str))| {
@@ -287,7 +368,7 @@ impl Fec {
                 (_, true) => Num::AtLeast(count.value),
                 (_, false) => Num::Is(count.value),
             };
-            let rate = match (self.span_ns, count.change()) {
+            let per_s = match (self.span_ns, count.change()) {
                 (0, _) | (_, Num::AtLeast(_)) => Num::Unknown,
                 (span, change) => change.map(|n| n as f64 * 1e9 / span as f64),
             };
@@ -298,9 +379,9 @@ impl Fec {
                     None => Num::Unknown,
                     Some(_) => count.total(counted(at)).aged(old),
                 },
-                rate: rate.aged(old),
+                rate: per_s.aged(old),
                 unit: "",
-                error: name == NAMES[1],
+                error: name == NAMES[LOST],
             }
         };
         FecView {

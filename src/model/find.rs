@@ -58,6 +58,15 @@ impl Model {
         ))
     }
 
+    /// Nobody that discovery found is called so.
+    pub fn is_unseen(&self, text: &str) -> bool {
+        let text = text.trim();
+        let by_lid = text
+            .parse::<u16>()
+            .is_ok_and(|lid| self.topology.by_lid(lid).is_none());
+        by_lid || self.find_node(text) == Ok(None) && split_port(text).is_none()
+    }
+
     fn find_node(&self, text: &str) -> Result<Option<Place>, String> {
         let place = |node| Place {
             node,

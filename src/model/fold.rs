@@ -46,7 +46,11 @@ impl Model {
                 self.agents.push((**report).clone());
                 if let Some(why) = &report.refused {
                     let text = format!("agent {} refused: {}", report.agent, clean(why));
-                    self.say(at, Kind::Agent, Severity::Warning, text);
+                    let severity = match report.is_planarized() {
+                        true => Severity::Info,
+                        false => Severity::Warning,
+                    };
+                    self.say(at, Kind::Agent, severity, text);
                 }
                 true
             }
@@ -99,7 +103,10 @@ impl Model {
                 self.settings.names = before;
                 let text = match (self.settings.names != settings.names, only_names) {
                     (true, true) => {
-                        format!("node name map read again: {} names", settings.names.len())
+                        format!(
+                            "node name map read again: {}",
+                            super::so_many(settings.names.len(), "name", "names")
+                        )
                     }
                     _ => "settings changed".to_owned(),
                 };
@@ -240,16 +247,19 @@ impl Model {
             sweep.took_ns = took.and_then(|t| u64::try_from(t.as_nanos()).ok());
             sweep.failed = s.failed;
         }
+        let first = !self.discovered;
         if s.kind == SweepKind::Discovery {
             let changes = self.topology.discovery_ended();
             self.apply_changes(at, &changes);
             self.compare_digest(at, s);
             if !self.discovered {
                 self.discovered = true;
+                self.touch_elsewhere();
                 self.announce.clear();
                 self.summarise(at, took, s.failed);
             }
         }
+        self.judge_links(at, s.kind, first);
         self.announce_all();
         self.size = Some(self.count_size());
         true

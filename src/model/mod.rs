@@ -37,6 +37,7 @@ mod sms;
 mod state;
 mod subnet;
 mod totals;
+mod unseen;
 pub mod view;
 mod views;
 
@@ -55,7 +56,7 @@ use std::time::Duration;
 
 use crate::event::{Opened, Pace, Settings, Topic};
 use crate::fabric::routes::Tables;
-use crate::fabric::{NodeId, PortKey, Topology};
+use crate::fabric::{NodeId, NodeKind, PortKey, Topology};
 use crate::port::{AgentReport, LocalPort, Stamp};
 use fixed::FixedMap;
 use log::EventLog;
@@ -143,6 +144,8 @@ pub struct Model {
     digests_differ: u64,
     log: EventLog,
     alerts: alerts::Alerts,
+    /// Links, and those below their best.
+    links: alerts::Links,
 }
 
 impl Model {
@@ -175,11 +178,26 @@ impl Model {
         self.data(node).map_or(0, |n| n.changed)
     }
 
+    /// The same, but for counters and for who answers: what the node and its links are.
+    pub fn shape(&self, node: NodeId) -> u64 {
+        self.data(node).map_or(0, |n| n.shape)
+    }
+
     /// Something that a row of this node's ports shows changes in this event.
     fn touch(&mut self, node: NodeId) {
         let revision = self.revision + 1;
         if let Some(data) = self.data_mut(node) {
             data.changed = revision;
+            data.shape = revision;
+        }
+    }
+
+    /// Discovery is over: which adapters have ports on another subnet is known now.
+    fn touch_elsewhere(&mut self) {
+        let nodes = self.topology.nodes();
+        let several = nodes.filter(|n| n.kind != NodeKind::Switch && n.ports.len() > 2);
+        for id in several.map(|n| n.id).collect::<Vec<_>>() {
+            self.touch(id);
         }
     }
 

@@ -5,8 +5,23 @@ use super::log::Kind;
 use crate::event::{Received, Severity};
 use crate::fabric::PortKey;
 use crate::mad::notice::{self, KeyViolation, PathNotice, Trap};
-use crate::mad::{Attribute, Gid, Method, MgmtClass, Notice, NoticeType};
+use crate::mad::{
+    Attribute, Gid, LocalChanges, Method, MgmtClass, Notice, NoticeType, PortCaps, PortCaps2,
+};
 use crate::port::Stamp;
+
+fn hex<'a>(bytes: impl Iterator<Item = &'a u8>) -> String {
+    bytes.map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// What changed beside the capability mask.
+fn local_changes(changes: LocalChanges, cap_mask2: PortCaps2) -> String {
+    let mut text = changes.to_string();
+    if changes.has(LocalChanges::CAP_MASK2) {
+        text += &format!(" is now {:#06x}", cap_mask2.0);
+    }
+    text
+}
 
 impl Model {
     pub(super) fn unsolicited(&mut self, at: Stamp, received: &Received) -> bool {
@@ -14,7 +29,11 @@ impl Model {
         let noticed = matches!(mad.method(), Method::Trap | Method::Report)
             && matches!(
                 mad.class(),
-                MgmtClass::SubnAdm | MgmtClass::SubnLid | MgmtClass::SubnDirected
+                MgmtClass::SubnAdm
+                    | MgmtClass::SubnLid
+                    | MgmtClass::SubnDirected
+                    | MgmtClass::BoardMgt
+                    | MgmtClass::CongCtrl
             );
         if !noticed || mad.attr_id() != Notice::ID {
             return false;
@@ -36,8 +55,16 @@ impl Model {
     /// A port by its LID, for sentences, and its key.
     fn by_lid(&self, lid: u16) -> (String, Option<PortKey>) {
         match self.topology.by_lid(lid) {
-            Some(key) => (format!("{} (LID {lid})", self.name(key.node)), Some(key)),
+            Some(key) => (format!("{} (LID {lid})", self.end_name(key)), Some(key)),
             None => (format!("LID {lid}"), None),
+        }
+    }
+
+    /// A switch's LID and GID are those of the whole switch, an adapter's of a port of it.
+    fn end_name(&self, key: PortKey) -> String {
+        match key.port {
+            0 => self.name(key.node).to_owned(),
+            _ => self.port_name(key),
         }
     }
 
@@ -53,7 +80,7 @@ impl Model {
 
     fn by_gid(&self, gid: Gid) -> (String, Option<PortKey>) {
         match self.port_guids.get(&gid.guid()) {
-            Some(key) => (format!("{} ({gid})", self.name(key.node)), Some(*key)),
+            Some(key) => (format!("{} ({gid})", self.end_name(*key)), Some(*key)),
             None => (gid.to_string(), None),
         }
     }
@@ -87,12 +114,28 @@ impl Model {
         (text, about)
     }
 
+    /// A capability mask, and which of its bits are new or gone as far as the last one is known.
+    fn new_capabilities(&self, key: Option<PortKey>, new: PortCaps) -> String {
+        let mut text = format!("CapabilityMask {:#010x}", new.0);
+        let known = key.and_then(|key| self.topology.port(key)?.info.as_ref());
+        let Some(old) = known.map(|info| info.cap_mask()) else {
+            return text;
+        };
+        let (came, went) = (PortCaps(new.0 & !old.0), PortCaps(old.0 & !new.0));
+        for (bits, word) in [(came, "now"), (went, "no longer")] {
+            if bits.0 != 0 {
+                text += &format!(", {word} {bits}");
+            }
+        }
+        text
+    }
+
     fn notice_words(&self, got: &notice::Received) -> (Option<PortKey>, String) {
         let number = got.notice.trap_number();
         let issuer = || {
             let gid = got.issuer_gid.filter(|gid| gid.guid() != 0);
             match gid.and_then(|gid| self.port_guids.get(&gid.guid())) {
-                Some(key) => (self.name(key.node).to_owned(), Some(*key)),
+                Some(key) => (self.end_name(*key), Some(*key)),
                 None => self.by_lid(got.notice.issuer_lid()),
             }
         };
@@ -124,15 +167,15 @@ impl Model {
             Trap::LocalChange {
                 lid,
                 cap_mask,
+                cap_mask2,
                 other,
                 changes,
-                ..
             } => {
                 let (who, key) = self.by_lid(lid);
                 let what = if other {
-                    changes.to_string()
+                    local_changes(changes, cap_mask2)
                 } else {
-                    format!("CapabilityMask {:#010x}", cap_mask.0)
+                    self.new_capabilities(key, cap_mask)
                 };
                 (key, format!("local change at {who}: {what}"))
             }
@@ -149,7 +192,7 @@ impl Model {
             } => {
                 let (asker, _) = self.by_lid(lid);
                 let (who, key) = issuer();
-                let what = crate::mad::names::attribute(MgmtClass::SubnLid, attr_id);
+                let what = crate::mad::names::attribute_or_number(MgmtClass::SubnLid, attr_id);
                 let text = format!(
                     "bad M_Key at {who} from {asker}: {method}({what}) modifier {attr_mod:#x}"
                 );
@@ -193,16 +236,48 @@ impl Model {
                 let (which, key) = self.path_words(&paths);
                 (key, format!("{which} were computed anew"))
             }
+            Trap::BadClassKey {
+                class,
+                lid,
+                method,
+                attr_id,
+                attr_mod,
+                qp,
+                ..
+            } => {
+                let (asker, _) = self.by_lid(lid);
+                let (who, key) = issuer();
+                let what = crate::mad::names::attribute_or_number(class, attr_id);
+                let text = format!(
+                    "bad {} at {who} from {asker} QP {qp:#x}: {method}({what}) modifier \
+                     {attr_mod:#x}",
+                    notice::class_key(class)
+                );
+                (key, text)
+            }
+            Trap::Board {
+                len,
+                kind,
+                modifier,
+            } => {
+                let (who, key) = issuer();
+                let words = notice::board_words(kind, modifier);
+                // Behind length, type and modifier.
+                let data = got.notice.details();
+                let data = data.iter().skip(5).take(usize::from(len));
+                let text = format!("board management of {who}: {words}: {}", hex(data));
+                (key, text)
+            }
             Trap::Vendor {
                 vendor_id,
                 device_id,
             } => {
                 let (who, key) = issuer();
-                let mut text =
-                    format!("vendor notice {vendor_id:#08x}/{device_id:#x} from {who}: ");
-                for byte in got.notice.details() {
-                    text += &format!("{byte:02x}");
-                }
+                let details = got.notice.details();
+                let text = format!(
+                    "vendor notice {vendor_id:#08x}/{device_id:#x} from {who}: {}",
+                    hex(details.iter())
+                );
                 return (key, text);
             }
             other => {

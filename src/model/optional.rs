@@ -2,6 +2,9 @@
 //! attribute, or why there is none.
 //!
 //! Bounded: of more than [`PORTS`] ports, the one looked at longest ago is forgotten.
+//!
+//! A counter at its maximum is shown as "at least" and has no rate. It raises no alert, unlike
+//! those that each sweep reads: nobody would clear it once nobody looks.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

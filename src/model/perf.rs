@@ -6,7 +6,7 @@ use super::log::Kind;
 use super::state::Pending;
 use super::{Model, Num};
 use crate::event::Severity;
-use crate::fabric::{LinkSpeed, PortKey};
+use crate::fabric::{LinkSpeed, PortKey, trusted_ber};
 use crate::mad::details::optional;
 use crate::mad::{
     Attribute, ClassPortInfo, ErrorCounts, Mad, MgmtClass, PortCounters, PortCountersExtended,
@@ -33,7 +33,10 @@ impl Model {
         let Some(&slot) = self.index.get(&key.node) else {
             return;
         };
-        self.touch(key.node);
+        let revision = self.revision + 1;
+        if let Some(node) = self.nodes.get_mut(slot as usize) {
+            node.changed = revision;
+        }
         let status = mad.status();
         let view = mad.view();
         let attribute = pending.request.attribute;
@@ -75,7 +78,10 @@ impl Model {
             }
             return;
         }
-        let (bps, must_be_rs) = self.signalling(key);
+        let (bps, must_be_rs) = match attribute {
+            PortExtendedSpeeds::ID => self.signalling(key),
+            _ => (0.0, false),
+        };
         let Some(node) = self.nodes.get_mut(slot as usize) else {
             return;
         };
@@ -202,6 +208,12 @@ impl Model {
         let lane = speed.and_then(|s| s.signalling_gbps()).unwrap_or(0.0);
         let must_be_rs = speed.is_some_and(|s| s >= LinkSpeed::Hdr);
         (lane * 1e9 * f64::from(lanes), must_be_rs)
+    }
+
+    /// The bit error rate before correction that a port's FEC is trusted with.
+    pub(super) fn trusted_ber(&self, key: PortKey) -> Option<f64> {
+        let mode = self.data(key.node)?.port(key.port)?.fec_mode;
+        trusted_ber(mode, self.topology.node(key.node)?.speed(key.port))
     }
 
     /// An optional attribute was not told, and why.

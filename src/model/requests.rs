@@ -193,6 +193,7 @@ impl Model {
             _ if class.is_smp() && attribute == SmInfo::ID => {
                 self.sm_info(at, pending, mad);
             }
+            _ if class.is_smp() && mad.status().is_ok() => self.sa_reread(pending),
             _ => {}
         }
     }
@@ -286,7 +287,8 @@ impl Model {
                 );
                 self.log
                     .add(at, Kind::Timeout, Severity::Warning, via, text);
-                self.judge_peer(at, via, false);
+                let guarded = via.is_some_and(|via| self.is_guarded_behind(via));
+                self.judge_peer(at, via, guarded);
             }
             Slot::Sm => self.sm_silent(at, pending),
             Slot::Node(_) => {}

@@ -12,6 +12,9 @@ use crate::fabric::routes::{End, NO_ROUTE, Path, walk};
 use crate::fabric::{Lid, Node, NodeId, NodeKind, PortKey};
 use crate::port::Stamp;
 
+/// What must stand beside tables that the SA told.
+pub const TOLD: &str = "table from the SA: the switch itself is protected or does not answer";
+
 /// What must stand beside every path.
 pub const LABEL: &str = "static forwarding tables; adaptive routing may differ";
 
@@ -24,8 +27,12 @@ pub struct PathView<'m> {
     pub lid: Lid,
     /// The port that has that LID, if one is known, with its node's name.
     pub to: Option<(PortKey, &'m str)>,
-    /// Every node on it, the first and the last included.
+    /// Who has it as the SA tells, where discovery found nobody who has.
+    pub to_in_sa: Option<String>,
+    /// Every node on it, the first and the last included, as far as discovery saw them.
     pub hops: Vec<HopView<'m>>,
+    /// Who follows the last of them, where the way goes on and was not seen.
+    pub beyond: Option<Beyond>,
     /// It arrives.
     pub arrives: bool,
     /// Whether it arrives is known: every table that it needs was read.
@@ -38,6 +45,21 @@ pub struct PathView<'m> {
     pub outdated: bool,
     /// Its tables are being read.
     pub reading: bool,
+}
+
+/// Who is beyond the part of a path that discovery saw, as the SA tells it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Beyond {
+    /// The port behind which it is.
+    pub via: PortKey,
+    /// Its LID.
+    pub lid: Lid,
+    /// The port by which the path enters it.
+    pub port: u8,
+    /// Its name; empty if the SA did not tell it.
+    pub name: String,
+    /// The path's LID is its own.
+    pub is_end: bool,
 }
 
 /// A node on a path.
@@ -61,6 +83,8 @@ pub struct HopView<'m> {
     pub into: Option<PortRow<'m>>,
     /// Age of the block that decides here.
     pub age: Option<Duration>,
+    /// The SA told that block: the switch itself does not.
+    pub told: bool,
 }
 
 /// A switch's table.
@@ -76,8 +100,12 @@ pub struct RoutesView<'m> {
     pub top: Option<Lid>,
     /// Every LID with a route, in order.
     pub rows: Vec<RouteRow<'m>>,
+    /// The SA told some of it: the switch itself does not.
+    pub told: bool,
     /// Blocks that were read, of how many.
     pub read: (usize, usize),
+    /// Why there is none to show.
+    pub note: Option<String>,
     /// Age of the oldest block.
     pub age: Option<Duration>,
     /// A link came or went, or a LID changed, since then.
@@ -112,6 +140,8 @@ pub struct UsesView<'m> {
     pub routed: usize,
     /// What there is to say: an adapter's port, a table that was not read as a whole.
     pub note: Option<String>,
+    /// The SA told some of the table: the switch itself does not.
+    pub told: bool,
     /// Blocks of the table that were read, of how many.
     pub read: (usize, usize),
     /// Age of the oldest block.
@@ -131,6 +161,16 @@ pub struct Destination<'m> {
     pub name: &'m str,
     /// Its LIDs that leave by the port.
     pub lids: Vec<Lid>,
+}
+
+impl Beyond {
+    /// Its name, port and LID.
+    pub fn words(&self) -> String {
+        match self.name.as_str() {
+            "" => format!("LID {} port {}", self.lid, self.port),
+            name => format!("{name}[{}] LID {}", self.port, self.lid),
+        }
+    }
 }
 
 impl Model {
@@ -165,24 +205,47 @@ impl Model {
                     out: row(hop.leaves),
                     into: row(hop.enters).map(|(row, _)| row),
                     age: hop.read.map(|at| now.since(at)),
+                    told: hop.told,
                 }
             })
             .collect();
+        let beyond = self.beyond(&path);
+        let ends = beyond.as_ref().is_some_and(|b| b.is_end);
+        let in_sa = || self.only_in_sa().find(|n| n.lid == lid).map(|n| n.name);
         PathView {
             from: self.named(from),
             lid,
             to: path.to.map(|to| self.named(to)),
+            to_in_sa: path.to.map_or_else(in_sa, |_| None),
             hops,
-            arrives: path.end == End::Arrived,
-            known: path.end != End::Unread,
-            end: self.end_words(&path),
+            arrives: path.end == End::Arrived || ends,
+            known: ends || !matches!(path.end, End::Unread | End::Unseen(_)),
+            end: self.end_words(&path, beyond.as_ref()),
+            beyond,
             age: path.oldest().map(|at| now.since(at)),
             outdated: path.oldest().is_some_and(|at| at < self.tables.changed()),
             reading: self.is_read(|t| *t == topic),
         }
     }
 
-    fn end_words(&self, path: &Path) -> String {
+    /// Who is at the end of what was seen of a path.
+    fn beyond(&self, path: &Path) -> Option<Beyond> {
+        let End::Unseen(port) = path.end else {
+            return None;
+        };
+        let via = path.last()?.node.port(port);
+        let (lid, port) = self.other_end_in_sa(via)?;
+        let name = self.only_in_sa().find(|n| n.lid == lid).map(|n| n.name);
+        Some(Beyond {
+            via,
+            lid,
+            port,
+            name: name.unwrap_or_default(),
+            is_end: lid == path.lid,
+        })
+    }
+
+    fn end_words(&self, path: &Path, beyond: Option<&Beyond>) -> String {
         let last = path.last();
         let name = last.map_or("", |hop| self.name(hop.node));
         let lid = path.lid;
@@ -205,14 +268,50 @@ impl Model {
                 format!("black hole: {name} takes LID {lid} for its own, which it is not")
             }
             End::Loop => format!("loop: it comes to {name} again"),
+            End::Unseen(port) => match beyond {
+                Some(to) if to.is_end => format!(
+                    "arrives as the SA tells it: {} is behind {name}[{port}], where discovery \
+                     found nobody",
+                    to.words()
+                ),
+                Some(to) => format!(
+                    "behind {name}[{port}] it goes on unseen, to {} as the SA tells it",
+                    to.words()
+                ),
+                None => format!(
+                    "behind {name}[{port}] it goes on unseen: the link is up, and nobody answers \
+                     there"
+                ),
+            },
             End::Unread => {
+                let node = last.and_then(|hop| self.topology.node(hop.node));
                 let answers = last.is_none_or(|hop| self.answers(hop.node));
-                let why = if answers { "" } else { "; it does not answer" };
+                let why = match (node.is_some_and(|n| n.guarded), answers) {
+                    (true, _) => "; it is protected by an M_Key, and the SA did not tell it",
+                    (false, false) => "; it does not answer, and the SA did not tell it",
+                    (false, true) => "",
+                };
                 format!("the table of {name} was not read{why}")
             }
-            End::NoLinearTable => format!("{name} has no linear forwarding table"),
+            End::NoLinearTable => last
+                .and_then(|hop| self.no_linear_table(hop.node))
+                .unwrap_or_default(),
             End::DeadEnd => format!("nobody known has LID {lid}; it ends at {name}"),
             End::TooLong => "too long: more than 64 switches".to_owned(),
+        }
+    }
+
+    /// Why a switch's table is not shown, where it is no linear one (spec 14.2.5.4: such a switch
+    /// says that its linear table holds 0 entries).
+    fn no_linear_table(&self, switch: NodeId) -> Option<String> {
+        let info = self.topology.node(switch)?.switch.as_ref()?;
+        let name = self.name(switch);
+        match (info.linear_fdb_cap(), info.random_fdb_cap()) {
+            (0, 0) => Some(format!("{name} has no linear forwarding table")),
+            (0, entries) => Some(format!(
+                "{name} uses a random forwarding table (of {entries} entries): it is not shown"
+            )),
+            _ => None,
         }
     }
 
@@ -245,7 +344,9 @@ impl Model {
             lid: node.lid(0),
             top,
             rows,
+            told: self.tables.is_told(switch, up_to),
             read: self.tables.extent(switch, up_to),
+            note: self.no_linear_table(switch),
             age: oldest.map(|at| now.since(at)),
             outdated: oldest.is_some_and(|at| at < self.tables.changed()),
             reading: self.is_read(|t| *t == Topic::Table { switch }),
@@ -263,6 +364,7 @@ impl Model {
             lids: 0,
             routed: 0,
             note: None,
+            told: false,
             read: (0, 0),
             age: None,
             outdated: false,
@@ -299,6 +401,7 @@ impl Model {
             .sort_by(|a, b| (a.name, a.key).cmp(&(b.name, b.key)));
         let (have, all) = table.read;
         view.note = match table.top {
+            _ if table.note.is_some() => table.note,
             None => Some(format!("{} did not say how large its table is", table.name)),
             Some(_) if have < all => Some(format!(
                 "{have} of {all} blocks of the table of {} were read: there may be more",
@@ -306,6 +409,7 @@ impl Model {
             )),
             Some(_) => None,
         };
+        view.told = table.told;
         view.read = table.read;
         view.age = table.age;
         view.outdated = table.outdated;

@@ -10,7 +10,7 @@ use super::Model;
 use super::log::Kind;
 use super::state::Pending;
 use crate::event::{Severity, Topic};
-use crate::fabric::sa::{Difference, SaTable, differences};
+use crate::fabric::sa::{Difference, Reread, SaTable, differences};
 use crate::fabric::{Guid, NodeId, PortKey};
 use crate::mad::{
     self, Attribute, Mad, Method, MgmtClass, NodeRecord, PortState, SmInfoRecord, SmState,
@@ -55,8 +55,22 @@ pub struct SaTableView {
     pub age: Option<Duration>,
     /// How the last question for it ended.
     pub outcome: Option<SaOutcome>,
+    /// What may help if that was no whole table.
+    pub advice: Option<&'static str>,
     /// It is being read.
     pub reading: bool,
+}
+
+impl SaTableView {
+    /// How the last question for it ended, and what may help.
+    pub fn status(&self) -> String {
+        match (&self.outcome, self.reading, self.advice) {
+            (_, true, _) => "being read".to_owned(),
+            (None, ..) => "not read".to_owned(),
+            (Some(outcome), _, None) => outcome.to_string(),
+            (Some(outcome), _, Some(advice)) => format!("{outcome} ({advice})"),
+        }
+    }
 }
 
 /// Where the SA and discovery differ.
@@ -70,8 +84,10 @@ pub struct SaDifference {
     pub age: Duration,
 }
 
-/// SA status: no records.
+/// SA statuses: no records; and how it answers those whom it does not trust (opensm, and the
+/// specification's word for it).
 const SA_NO_RECORDS: u16 = 0x0300;
+const SA_DISTRUST: [u16; 2] = [0x0200, 0x0700];
 
 /// Differences that are kept and told one by one.
 const DIFFERENCES: usize = 1_000;
@@ -85,8 +101,12 @@ struct Table {
     read: Option<Stamp>,
     /// How the last question ended, and when.
     outcome: Option<(Stamp, SaOutcome)>,
+    /// That was such as befalls those whom the SA does not trust.
+    distrust: bool,
     /// What the last reading showed.
     doubtful: BTreeSet<Difference>,
+    /// What of that was not asked again since.
+    awaited: BTreeSet<Reread>,
 }
 
 /// All tables.
@@ -116,6 +136,7 @@ impl Model {
         let entry = self.records.tables.entry(table).or_default();
         // Some SAs answer a question for a table that is empty like this.
         let empty = status.0 == SA_NO_RECORDS;
+        entry.distrust = SA_DISTRUST.contains(&status.0);
         if !status.is_ok() && !empty {
             let words = status.words(MgmtClass::SubnAdm).to_string();
             let outcome = match status.is_busy() {
@@ -161,6 +182,19 @@ impl Model {
             return;
         };
         let before = std::mem::replace(&mut entry.doubtful, found.clone());
+        let awaited = found
+            .iter()
+            .filter(|d| d.is_of_attribute())
+            .filter_map(Difference::reread)
+            .collect();
+        let awaited = std::mem::replace(&mut entry.awaited, awaited);
+        // What a node said of itself before the SA's word came may be older than that.
+        let checked = |difference: &Difference| {
+            let open = difference
+                .reread()
+                .is_some_and(|what| awaited.contains(&what));
+            before.contains(difference) && !(open && difference.is_of_attribute())
+        };
         let old = std::mem::take(&mut self.records.differences);
         let (mine, others): (BTreeMap<_, _>, BTreeMap<_, _>) =
             old.into_iter().partition(|(d, _)| d.table() == table);
@@ -169,7 +203,7 @@ impl Model {
         for difference in found {
             let since = match mine.get(&difference) {
                 Some(since) => *since,
-                None if before.contains(&difference) || joining => {
+                None if checked(&difference) || joining => {
                     news.push(difference);
                     at
                 }
@@ -194,12 +228,23 @@ impl Model {
         }
     }
 
+    /// A node answered for itself, perhaps since the SA told something else of it.
+    pub(super) fn sa_reread(&mut self, pending: &Pending) {
+        let Some(what) = Reread::of(&pending.request) else {
+            return;
+        };
+        for table in self.records.tables.values_mut() {
+            table.awaited.remove(&what);
+        }
+    }
+
     /// The SA did not answer.
     pub(super) fn sa_silent(&mut self, pending: &Pending) {
         if let Some(table) = table_of(pending) {
             let at = self.last;
             let entry = self.records.tables.entry(table).or_default();
             entry.outcome = Some((at, SaOutcome::NoAnswer));
+            entry.distrust = false;
         }
     }
 
@@ -238,12 +283,25 @@ impl Model {
                     outcome: entry
                         .and_then(|t| t.outcome.as_ref())
                         .map(|(_, o)| o.clone()),
+                    advice: entry.and_then(|t| self.advice(t)),
                     reading: self.readings.iter().any(
                         |topic| matches!(topic, Topic::Sa { tables } if tables.contains(&table)),
                     ),
                 }
             })
             .collect()
+    }
+
+    fn advice(&self, table: &Table) -> Option<&'static str> {
+        match (&table.outcome.as_ref()?.1, self.settings.sm_key) {
+            (SaOutcome::Refused(_), false) if table.distrust => {
+                Some("it may want its SM_Key: see --sm-key-file")
+            }
+            (SaOutcome::Refused(_), true) if table.distrust => {
+                Some("the SM_Key given may not be its own")
+            }
+            _ => None,
+        }
     }
 
     /// Where the SA and discovery differ, how many more differences there are than are kept, and
@@ -330,10 +388,34 @@ impl Model {
                 sa,
                 seen,
             } => format!("{}: {}, the SA has {}", port(key), state(seen), state(sa)),
-            Difference::LinearTop { node, sa, seen } => format!(
-                "{}: its linear table ends at LID {seen}, the SA has {sa}",
-                self.known_name(node)
-            ),
+            Difference::Field {
+                table,
+                port: key,
+                field,
+                sa,
+                seen,
+            } => {
+                let (sa, seen) = (table.words(field, sa), table.words(field, seen));
+                let place = match key.port {
+                    0 if table != SaTable::Ports => self.known_name(key.node),
+                    _ => port(key),
+                };
+                format!("{place}: {field} {seen}, the SA has {sa}")
+            }
+            Difference::Description { node } => {
+                let name = |bytes: &[u8]| crate::fabric::names::clean(bytes);
+                let known = self.topology.node(node).and_then(|n| n.description);
+                let own = known.map_or_else(String::new, |d| name(d.bytes()));
+                let told = self
+                    .sa_records(SaTable::Nodes)
+                    .filter_map(|bytes| NodeRecord::from_bytes(bytes).ok())
+                    .find(|r| r.node_info().node_guid() == node.guid.0)
+                    .map_or_else(String::new, |r| name(r.description().bytes()));
+                format!("{node} calls itself {own:?}, the SA has {told:?}")
+            }
+            Difference::SmPriority { guid, sa, seen } => {
+                format!("SM at {} has priority {seen}, the SA has {sa}", sm(guid))
+            }
             Difference::SmUnseen { guid } => {
                 format!("the SA has an SM at {}, which does not answer", sm(guid))
             }

@@ -259,6 +259,7 @@ impl Model {
             .map(|(guid, sm)| SeenSm {
                 guid: *guid,
                 state: sm.state,
+                priority: sm.priority,
             })
             .collect()
     }

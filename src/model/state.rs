@@ -7,9 +7,22 @@ use super::fec::Fec;
 use super::history::History;
 use super::latency::Latency;
 use super::view::FailureKind;
+use crate::fabric::best::Shortfall;
 use crate::fabric::{NodeId, PortKey, Request};
 use crate::mad::{ErrorCounts, FecMode};
 use crate::port::Stamp;
+
+/// How a link is counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Counted {
+    /// It is none, or is down, or is counted at its other end.
+    #[default]
+    No,
+    /// It could be no better.
+    Best,
+    /// It is below its best.
+    Below(Shortfall),
+}
 
 /// A port, beside what the topology knows of it.
 #[derive(Clone, Debug, Default)]
@@ -25,8 +38,10 @@ pub(super) struct PortData {
     pub capacity_bps: f64,
     /// The same of one lane.
     pub lane_bps: f64,
-    /// Width or speed is below what both ends can do.
-    pub below_best: bool,
+    /// Width or speed is below what both ends can do, as this end says.
+    pub below: Option<Shortfall>,
+    /// How its link is counted, if this is its lower end.
+    pub counted: Counted,
     /// It had a link in this session.
     pub had_link: bool,
 }
@@ -51,6 +66,8 @@ pub(super) struct NodeData {
     pub dest: Destination,
     /// The model's revision when a row of its ports changed last.
     pub changed: u64,
+    /// The same, but for what counters and requests changed.
+    pub shape: u64,
 }
 
 impl NodeData {

@@ -7,7 +7,7 @@ use super::log::Kind;
 use super::state::{NodeData, PortData};
 use super::view::SubnetSize;
 use crate::event::Severity;
-use crate::fabric::best::below_best;
+use crate::fabric::best::link_of;
 use crate::fabric::{Change, Changes, NodeId, NodeKind, PortKey, Request};
 use crate::mad::{
     Attribute, Mad, MgmtClass, MlnxExtPortInfo, NodeInfo, PortInfo, PortInfoExtended, PortState,
@@ -113,6 +113,7 @@ impl Model {
     }
 
     fn forget(&mut self, id: NodeId) {
+        self.uncount(id);
         let Some(slot) = self.index.remove(&id) else {
             return;
         };
@@ -138,6 +139,10 @@ impl Model {
             let name = self.unexplored_name(via);
             if let Some((old, _)) = self.unexplored.get_mut(&via) {
                 *old = name;
+            }
+            // A row says who the SA has there.
+            if let Some(via) = via {
+                self.touch(via.node);
             }
         }
         let id = changes.who?;
@@ -258,7 +263,7 @@ impl Model {
             .and_then(|s| s.lane_gbps())
             .map_or(0.0, |gbps| gbps * 1e9);
         let lanes = port.width().and_then(|w| w.lanes()).unwrap_or(0);
-        let below = below_best(&self.topology, key).any();
+        let link = link_of(&self.topology, node, key.port);
         let up = port.is_up();
         if let Some(data) = self
             .data_mut(key.node)
@@ -266,9 +271,10 @@ impl Model {
         {
             data.lane_bps = lane;
             data.capacity_bps = lane * f64::from(lanes);
-            data.below_best = below;
+            data.below = link.below;
             data.had_link |= up;
         }
+        self.count_link(key, link.peer);
     }
 
     /// Takes in what the topology says has changed, and puts it into words where it is news.
@@ -334,7 +340,16 @@ impl Model {
                     // That it does not answer is as it should be.
                     let slot = self.slot_of(id);
                     let present = self.topology.node(id).is_some_and(|n| n.present);
+                    let via = self.topology.node(id).and_then(|n| n.port(n.entry)?.peer);
+                    // What was asked of somebody unknown there, was asked of it.
+                    let before = via.filter(|_| guarded).and_then(|via| {
+                        self.withdraw_peer(via);
+                        self.unexplored.remove(&Some(via))
+                    });
                     if let Some(data) = self.nodes.get_mut(slot as usize) {
+                        if let Some((_, before)) = before {
+                            data.dest.merge(before);
+                        }
                         if guarded {
                             data.dest.failing = [0; 2];
                             data.dest.silent = None;
@@ -382,7 +397,7 @@ impl Model {
     }
 
     /// The port that a node is reached through, in words.
-    fn behind(&self, id: NodeId) -> String {
+    pub(super) fn behind(&self, id: NodeId) -> String {
         let via = self
             .topology
             .node(id)

@@ -28,6 +28,7 @@ impl Model {
             return part;
         };
         let linked = |s: &super::views::Seen<'_>| s.port.is_up() && s.port.peer.is_some();
+        let is_adapter = self.topology.shown_kind(node) == NodeKind::Ca;
         for s in self.seen_of(node).filter(linked) {
             let counters = s.own.and_then(|p| p.counters.as_deref());
             let rate = |c| counters.and_then(|n| n.rate(c, now, limit).current());
@@ -38,7 +39,7 @@ impl Model {
                     part.busiest = Some((share, s.key));
                 }
             }
-            if self.topology.shown_kind(s.node) != NodeKind::Ca {
+            if !is_adapter {
                 continue;
             }
             part.counted.1 += 1;

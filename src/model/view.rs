@@ -13,8 +13,8 @@ use crate::mad::FecMode;
 
 pub use super::alerts::AlertCounts;
 pub use super::diagnosis::Finding;
-pub use super::routes::LABEL as PATH_LABEL;
-pub use super::routes::{Destination, HopView, PathView, RouteRow, RoutesView, UsesView};
+pub use super::routes::{Beyond, Destination, HopView, PathView, RouteRow, RoutesView, UsesView};
+pub use super::routes::{LABEL as PATH_LABEL, TOLD as TABLE_TOLD};
 pub use super::sa::{SaDifference, SaOutcome, SaTableView};
 pub use super::sms::SmRow;
 
@@ -156,6 +156,8 @@ pub struct Flags {
     pub errors: bool,
     /// Width or speed is below what both ends can do.
     pub below_best: bool,
+    /// The ends of the link do not agree on MTU or virtual lanes.
+    pub disagree: bool,
     /// An error counter is pegged: new errors cannot be seen.
     pub saturated: bool,
     /// Not Active though the link is up (Init, Armed).
@@ -167,6 +169,48 @@ impl Flags {
     pub fn any(&self) -> bool {
         *self != Flags::default()
     }
+}
+
+/// What of many rows is made: what is not wanted is left at nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// The names of both ends.
+    pub names: bool,
+    /// Type, LID, width and speed, the other end, and who is told to be there.
+    pub link: bool,
+    /// Errors.
+    pub errors: bool,
+    /// Errors a second.
+    pub error_rate: bool,
+    /// Packets, their sizes and kinds, and waiting.
+    pub packets: bool,
+    /// The last two minutes.
+    pub history: bool,
+    /// The age, and whether it is stale.
+    pub age: bool,
+}
+
+impl Wanted {
+    /// Everything.
+    pub const ALL: Wanted = Wanted {
+        names: true,
+        link: true,
+        errors: true,
+        error_rate: true,
+        packets: true,
+        history: true,
+        age: true,
+    };
+    /// What is always made, alone: states and flags; bits a second.
+    pub const LEAST: Wanted = Wanted {
+        names: false,
+        link: false,
+        errors: false,
+        error_rate: false,
+        packets: false,
+        history: false,
+        age: false,
+    };
 }
 
 /// The other end of a link.
@@ -201,6 +245,9 @@ pub struct PortRow<'m> {
     pub peer: Option<PeerView<'m>>,
     /// Who the SA says is at the other end, where that end is silent and nobody else knows.
     pub told: Option<String>,
+    /// An adapter's further port with a link whose other end is not in this subnet: it may be
+    /// plugged into another one.
+    pub elsewhere: bool,
     /// LID by which it is reached.
     pub lid: Option<u16>,
     /// Sum of the error counters' increments since the session began (or the baseline).
@@ -211,8 +258,12 @@ pub struct PortRow<'m> {
     pub flags: Flags,
     /// An M_Key protects the node: what is shown is what the SA tells.
     pub protected: bool,
-    /// Age of the oldest datum in the row; `None` if nothing was ever read.
+    /// Age of the oldest datum in the row: of state or counters. `None` if nothing was ever read.
     pub age: Option<Duration>,
+    /// Age of its state, width, speed and LID (PortInfo).
+    pub state_age: Option<Duration>,
+    /// Age of its counters, while the link is up.
+    pub counters_age: Option<Duration>,
     /// The age is above two intervals of its loop.
     pub stale: bool,
 }

@@ -7,7 +7,7 @@ use super::perf::tick_seconds;
 use super::state::{Destination, NodeData, PortData, Slot, Sweep};
 use super::view::{
     Absence, DestinationRow, Flags, HeaderView, InFlightRow, PeerView, PortRow, SmView, SweepView,
-    TrafficRow,
+    TrafficRow, Wanted,
 };
 use super::{Baseline, Model, Num};
 use crate::event::SweepKind;
@@ -47,9 +47,14 @@ pub(super) struct Seen<'m> {
 }
 
 impl Seen<'_> {
-    /// It has traffic: a link, or it is a switch's own port.
+    /// It has traffic: a link, whoever is at its other end, or it is a switch's own port.
     fn has_traffic(&self) -> bool {
-        self.port.is_up() && (self.port.peer.is_some() || self.key.port == 0)
+        self.port.is_up()
+    }
+
+    /// Nobody in this subnet is at the other end of its link.
+    fn is_elsewhere(&self) -> bool {
+        self.port.is_up() && !self.node.is_in_subnet(self.key.port)
     }
 }
 
@@ -201,8 +206,9 @@ impl Model {
     }
 
     /// The same, errors counted from a baseline on.
-    pub fn ports_since(&self, from: Option<&Baseline>, now: Stamp) -> Vec<PortRow<'_>> {
-        self.seen().map(|s| self.port_row(&s, from, now)).collect()
+    pub fn ports_since<'m>(&'m self, from: Option<&Baseline>, now: Stamp) -> Vec<PortRow<'m>> {
+        let row = |s: Seen<'m>| self.port_row(&s, from, now, Wanted::ALL);
+        self.seen().map(row).collect()
     }
 
     /// One row of [`Model::ports`].
@@ -217,41 +223,43 @@ impl Model {
         from: Option<&Baseline>,
         now: Stamp,
     ) -> Option<PortRow<'_>> {
-        Some(self.port_row(&self.look(key)?, from, now))
+        Some(self.port_row(&self.look(key)?, from, now, Wanted::ALL))
     }
 
     /// One row of [`Model::traffic`]; `None` for a port without a link.
     pub fn traffic_of(&self, key: PortKey, now: Stamp) -> Option<TrafficRow<'_>> {
         let seen = self.look(key).filter(Seen::has_traffic)?;
-        Some(self.traffic_row(&seen, true, now))
+        Some(self.traffic_row(&seen, now, Wanted::ALL))
     }
 
-    /// The rows of [`Model::ports_since`] that one node has, one after the other.
+    /// The rows of [`Model::ports_since`] that one node has, one after the other, as far as they
+    /// are wanted.
     pub fn each_port<'m>(
         &'m self,
         node: crate::fabric::NodeId,
         from: Option<&Baseline>,
         now: Stamp,
+        want: Wanted,
         each: &mut dyn FnMut(PortRow<'m>),
     ) {
         if let Some(node) = self.topology.node(node) {
             self.seen_of(node)
-                .for_each(|s| each(self.port_row(&s, from, now)));
+                .for_each(|s| each(self.port_row(&s, from, now, want)));
         }
     }
 
-    /// The rows of [`Model::traffic`] that one node has, with their histories or without.
+    /// The rows of [`Model::traffic`] that one node has, as far as they are wanted.
     pub fn each_traffic<'m>(
         &'m self,
         node: crate::fabric::NodeId,
-        history: bool,
         now: Stamp,
+        want: Wanted,
         each: &mut dyn FnMut(TrafficRow<'m>),
     ) {
         if let Some(node) = self.topology.node(node) {
             self.seen_of(node)
                 .filter(Seen::has_traffic)
-                .for_each(|s| each(self.traffic_row(&s, history, now)));
+                .for_each(|s| each(self.traffic_row(&s, now, want)));
         }
     }
 
@@ -283,7 +291,8 @@ impl Model {
                 && (s.data.dest.does_not_answer() || self.is_silent_beyond(s.key)),
             down: down && (had_link || cabled),
             errors: counters.is_some_and(|c| c.has_errors(mark)),
-            below_best: s.port.is_up() && s.own.is_some_and(|p| p.below_best),
+            below_best: s.port.is_up() && s.own.is_some_and(|p| p.below.is_some()),
+            disagree: s.port.is_up() && self.ends_disagree(s.key),
             saturated: counters.is_some_and(|c| c.is_saturated()),
             not_active: matches!(
                 s.port.info.as_ref().map(|i| i.port_state()),
@@ -292,10 +301,18 @@ impl Model {
         }
     }
 
-    /// Whoever is at the other end of this port does not say who it is.
+    /// Whoever is at the other end of this port does not say who it is. One that an M_Key
+    /// protects is not asked.
     fn is_silent_beyond(&self, key: PortKey) -> bool {
         let beyond = self.unexplored.get(&Some(key));
-        beyond.is_some_and(|(_, dest)| dest.does_not_answer())
+        beyond.is_some_and(|(_, dest)| dest.does_not_answer()) && !self.is_guarded_behind(key)
+    }
+
+    /// An M_Key protects who is at the other end: that it is silent is as it should be.
+    pub(super) fn is_guarded_behind(&self, key: PortKey) -> bool {
+        let peer = self.topology.port(key).and_then(|p| p.peer);
+        let node = peer.and_then(|peer| self.topology.node(peer.node));
+        node.is_some_and(|n| n.guarded)
     }
 
     /// Who the SA says is at the silent end of this port's link.
@@ -314,19 +331,25 @@ impl Model {
         self.data(node).is_none_or(|n| !n.dest.does_not_answer())
     }
 
-    fn peer_view(&self, port: &Port) -> Option<PeerView<'_>> {
+    fn peer_view(&self, port: &Port, named: bool) -> Option<PeerView<'_>> {
         let (key, former) = match (port.peer, port.last_peer) {
             (Some(peer), _) => (peer, false),
             (None, last) => (last?, true),
         };
         Some(PeerView {
             key,
-            name: self.name(key.node),
+            name: if named { self.name(key.node) } else { "" },
             former,
         })
     }
 
-    fn port_row<'m>(&'m self, s: &Seen<'m>, from: Option<&Baseline>, now: Stamp) -> PortRow<'m> {
+    fn port_row<'m>(
+        &'m self,
+        s: &Seen<'m>,
+        from: Option<&Baseline>,
+        now: Stamp,
+        want: Wanted,
+    ) -> PortRow<'m> {
         let mark = from.and_then(|b| b.mark(s.key));
         let up = s.port.is_up();
         let limit = self.interval().saturating_mul(2);
@@ -334,27 +357,38 @@ impl Model {
         let info_age = s.own.and_then(|p| p.info_at).map(|at| now.since(at));
         // A port without a link is not asked for its counters.
         let counters_age = counters
-            .filter(|_| up)
+            .filter(|_| up && want.age)
             .and_then(|c| c.read_at())
             .map(|at| now.since(at));
+        let errors = counters.filter(|_| want.errors);
+        let error_rate = counters.filter(|_| want.error_rate);
         let stale = info_age.is_some_and(|a| a > self.sweep_interval().saturating_mul(2))
             || counters_age.is_some_and(|a| a > limit);
         PortRow {
             key: s.key,
             name: &s.data.name,
-            kind: self.topology.shown_kind(s.node),
+            kind: match want.link {
+                true => self.topology.shown_kind(s.node),
+                false => s.node.kind,
+            },
             state: s.port.state(),
             phys: s.port.info.as_ref().map(|i| i.phys_state().code()),
-            width: s.port.width(),
-            speed: s.node.speed(s.key.port),
-            peer: self.peer_view(s.port),
-            told: self.told_peer(s.key),
-            lid: s.node.lid(s.key.port),
-            errors: counters.map_or(Num::Unknown, |c| c.errors(mark, now, limit)),
-            errors_per_s: counters.map_or(Num::Unknown, |c| c.errors_per_s(now, limit)),
+            width: s.port.width().filter(|_| want.link),
+            speed: want.link.then(|| s.node.speed(s.key.port)).flatten(),
+            peer: want
+                .link
+                .then(|| self.peer_view(s.port, want.names))
+                .flatten(),
+            told: want.link.then(|| self.told_peer(s.key)).flatten(),
+            elsewhere: self.discovered && s.is_elsewhere(),
+            lid: want.link.then(|| s.node.lid(s.key.port)).flatten(),
+            errors: errors.map_or(Num::Unknown, |c| c.errors(mark, now, limit)),
+            errors_per_s: error_rate.map_or(Num::Unknown, |c| c.errors_per_s(now, limit)),
             flags: self.flags(s, mark),
             protected: s.node.guarded,
             age: info_age.max(counters_age),
+            state_age: info_age,
+            counters_age,
             stale,
         }
     }
@@ -363,38 +397,52 @@ impl Model {
     pub fn traffic(&self, now: Stamp) -> Vec<TrafficRow<'_>> {
         self.seen()
             .filter(Seen::has_traffic)
-            .map(|s| self.traffic_row(&s, true, now))
+            .map(|s| self.traffic_row(&s, now, Wanted::ALL))
             .collect()
     }
 
-    fn traffic_row<'m>(&'m self, s: &Seen<'m>, history: bool, now: Stamp) -> TrafficRow<'m> {
+    fn traffic_row<'m>(&'m self, s: &Seen<'m>, now: Stamp, want: Wanted) -> TrafficRow<'m> {
         let limit = self.interval().saturating_mul(2);
         let counters = s.own.and_then(|p| p.counters.as_deref());
         let rate = |c| counters.map_or(Num::Unknown, |n| n.rate(c, now, limit));
         // Data counters count words of four octets, whatever the link's width.
         let bits = |words: f64| words * 32.0;
+        let packets = counters.filter(|_| want.packets);
+        let packet_rate = |c| packets.map_or(Num::Unknown, |n| n.rate(c, now, limit));
         let age = counters.and_then(|c| c.data_at()).map(|at| now.since(at));
         let capacity = s.own.map_or(0.0, |p| p.capacity_bps);
-        let ratio = |part, whole, unit| per_packet(rate(part), rate(whole), unit);
+        let ratio = |part, whole, unit| match want.packets {
+            true => per_packet(rate(part), rate(whole), unit),
+            false => Num::Unknown,
+        };
         TrafficRow {
             key: s.key,
             name: &s.data.name,
-            kind: self.topology.shown_kind(s.node),
-            peer: self.peer_view(s.port),
+            kind: match want.link {
+                true => self.topology.shown_kind(s.node),
+                false => s.node.kind,
+            },
+            peer: want
+                .link
+                .then(|| self.peer_view(s.port, want.names))
+                .flatten(),
             tx_bps: rate(Counter::XmitData).map(bits),
             rx_bps: rate(Counter::RcvData).map(bits),
             capacity_bps: (capacity > 0.0).then_some(capacity),
-            tx_pps: rate(Counter::XmitPkts),
-            rx_pps: rate(Counter::RcvPkts),
+            tx_pps: packet_rate(Counter::XmitPkts),
+            rx_pps: packet_rate(Counter::RcvPkts),
             tx_packet: ratio(Counter::XmitData, Counter::XmitPkts, 4.0),
             rx_packet: ratio(Counter::RcvData, Counter::RcvPkts, 4.0),
             tx_multicast: ratio(Counter::MulticastXmitPkts, Counter::XmitPkts, 1.0),
             rx_multicast: ratio(Counter::MulticastRcvPkts, Counter::RcvPkts, 1.0),
-            wait: wait_share(s, rate(Counter::XmitWait)),
+            wait: match want.packets {
+                true => wait_share(s, rate(Counter::XmitWait)),
+                false => Num::Unknown,
+            },
             history: s
                 .own
                 .and_then(|p| p.history.as_ref())
-                .filter(|_| history)
+                .filter(|_| want.history)
                 .map_or_else(Vec::new, |h| h.utilisation(now)),
             age,
             stale: age.is_some_and(|a| a > limit),
@@ -480,8 +528,8 @@ impl Model {
     ) -> Option<(PortRow<'_>, TrafficRow<'_>)> {
         let seen = self.look(key)?;
         Some((
-            self.port_row(&seen, from, now),
-            self.traffic_row(&seen, true, now),
+            self.port_row(&seen, from, now, Wanted::ALL),
+            self.traffic_row(&seen, now, Wanted::ALL),
         ))
     }
 }

@@ -24,6 +24,10 @@ use crate::mad::Mad;
 pub use pending::Pending;
 pub use umad::UmadPort;
 
+/// Why the agent for LID-routed SMPs is refused at an XDR adapter of several planes.
+pub const NO_LID_ROUTED_SMPS: &str =
+    "a planarized adapter has no LID-routed SMPs: directed routes are used";
+
 /// A moment of the session: nanoseconds on the monotonic clock since the session opened.
 ///
 /// Wall time is `Opened::wall + at`, corrected by later clock-step events.
@@ -211,6 +215,13 @@ pub struct AgentReport {
     pub reports: bool,
 }
 
+impl AgentReport {
+    /// It is refused as a planarized adapter has it, which is no fault.
+    pub fn is_planarized(&self) -> bool {
+        self.refused.as_deref() == Some(NO_LID_ROUTED_SMPS)
+    }
+}
+
 /// The local port, as its device describes it now.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LocalPort {
@@ -240,6 +251,34 @@ pub struct LocalPort {
     pub pkey_index: Option<u16>,
     /// The default partition's key is the limited one (0x7FFF).
     pub pkey_limited: bool,
+    /// The P_Key table, by index; 0 is no key. Its empty end is left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pkeys: Vec<u16>,
+}
+
+impl LocalPort {
+    /// A P_Key table as it is kept here.
+    pub fn pkeys(keys: impl IntoIterator<Item = u16>) -> Vec<u16> {
+        let mut keys: Vec<u16> = keys.into_iter().collect();
+        let used = keys
+            .iter()
+            .rposition(|key| *key != 0)
+            .map_or(0, |at| at + 1);
+        keys.truncate(used);
+        keys
+    }
+
+    /// Index of the key by which this port talks to a member of a partition whose own key is
+    /// `pkey`. Two limited members (top bit 0) may not talk to each other.
+    pub fn pkey_index_for(&self, pkey: u16) -> Option<u16> {
+        const FULL: u16 = 0x8000;
+        let at = |key: u16| {
+            let at = self.pkeys.iter().position(|own| *own == key)?;
+            u16::try_from(at).ok()
+        };
+        let full = at(pkey | FULL);
+        full.or_else(|| (pkey & FULL != 0).then(|| at(pkey & !FULL))?)
+    }
 }
 
 /// One MAD to be sent.

@@ -16,8 +16,8 @@ use ::umad::{
 };
 
 use super::{
-    Address, Agent, AgentReport, Arrival, Grh, LocalPort, MadPort, Outgoing, Pending, PortError,
-    QP1_QKEY, Source, Stamp, Waker,
+    Address, Agent, AgentReport, Arrival, Grh, LocalPort, MadPort, NO_LID_ROUTED_SMPS, Outgoing,
+    Pending, PortError, QP1_QKEY, Source, Stamp, Waker,
 };
 use crate::mad::{Mad, Method, MgmtClass};
 
@@ -262,10 +262,7 @@ fn register(sides: &mut [Side]) -> Result<Vec<AgentReport>, PortError> {
         if planarized && agent == Agent::SmpLid {
             reports.push(AgentReport {
                 agent,
-                refused: Some(
-                    "a planarized adapter has no LID-routed SMPs: directed routes are used"
-                        .to_owned(),
-                ),
+                refused: Some(NO_LID_ROUTED_SMPS.to_owned()),
                 reports: false,
             });
             continue;
@@ -475,6 +472,7 @@ fn local_port(port: &CaPort, node_guid: u64, number: u8, state: u32) -> LocalPor
         cap_mask: port.cap_mask.unwrap_or(0),
         pkey_index: full.or(limited),
         pkey_limited: full.is_none() && limited.is_some(),
+        pkeys: LocalPort::pkeys(port.pkeys.iter().map(|key| key.unwrap_or(0))),
     }
 }
 
@@ -626,6 +624,7 @@ mod tests {
             cap_mask: 0x2651_e848,
             pkey_index: Some(1),
             pkey_limited: true,
+            pkeys: vec![0x8001, 0x7FFF],
         };
         assert_eq!(local_port(&port, expected.node_guid, 1, 4), expected);
     }

@@ -14,8 +14,8 @@ use std::collections::{BTreeMap, HashMap};
 use crate::event::{Batch, Event, Known, Sent, SweepKind, What};
 use crate::fabric::{NodeId, PortKey, Request, Target};
 use crate::mad::{
-    Attribute, ErrorCounts, LinkRecord, Mad, Method, MgmtClass, NodeInfo, NodeRecord, PortCounters,
-    PortInfoRecord,
+    Attribute, ErrorCounts, LftRecord, LinkRecord, Mad, Method, MgmtClass, NodeInfo, NodeRecord,
+    PortCounters, PortInfoRecord, SwitchInfoRecord,
 };
 use crate::model::Model;
 use crate::port::{Address, Agent, Stamp};
@@ -72,8 +72,21 @@ fn stands_in(sent: &Sent) -> bool {
         && match sent.mad.attr_id() {
             LinkRecord::ID | NodeRecord::ID => sent.target.via.is_some(),
             PortInfoRecord::ID => true,
+            SwitchInfoRecord::ID | LftRecord::ID => sent.target.node.is_some(),
             _ => false,
         }
+}
+
+/// Sets blocks that the SA told apart from its whole table.
+const TOLD: u32 = 1 << 31;
+
+/// The block of a forwarding table that the SA told in a switch's stead.
+fn told_block(request: &Request, reply: &Mad) -> Option<u16> {
+    let asked = request.class == MgmtClass::SubnAdm.code()
+        && request.method == Method::Get.code()
+        && request.attribute == LftRecord::ID;
+    let record = asked.then(|| LftRecord::from_bytes(reply.data()).ok())??;
+    Some(record.block())
 }
 
 /// The error counters of a sum over all ports, if that is what was asked for.
@@ -180,7 +193,11 @@ impl Ledger {
         if !reply.status().is_ok() && reply.class() != MgmtClass::SubnAdm {
             return;
         }
-        let key = Key::of(&pending.request);
+        let mut key = Key::of(&pending.request);
+        if let Some(block) = told_block(&pending.request, reply) {
+            // Its number is in the record, and not in the modifier.
+            key.modifier = TOLD | u32::from(block);
+        }
         let sum = all_ports(&pending.request, &pending.bytes, reply);
         let entry = Entry {
             key,

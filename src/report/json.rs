@@ -131,8 +131,13 @@ struct Port<'a> {
     peer: Option<PeerRow<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     peer_in_sa: Option<String>,
+    /// Its link leads to nobody in this subnet.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    elsewhere: bool,
     flags: Vec<&'static str>,
     age_s: Option<f64>,
+    state_age_s: Option<f64>,
+    counters_age_s: Option<f64>,
     stale: bool,
     errors: N<u64>,
     errors_per_s: N<f64>,
@@ -175,7 +180,9 @@ pub(super) fn node_status(model: &Model, node: &Node) -> &'static str {
     if !node.present {
         return "unreachable";
     }
-    if model.answers(node.id) {
+    if node.guarded {
+        "protected"
+    } else if model.answers(node.id) {
         "ok"
     } else {
         "no_answer"
@@ -229,6 +236,7 @@ pub(super) fn head(model: &Model, now: Stamp) -> String {
                 "port_guid": hex_guid(l.port_guid),
                 "lid": l.lid,
                 "sm_lid": l.sm_lid,
+                "pkey_limited": l.pkey_limited,
                 "state": PortState::new(l.state).to_string(),
             })),
         },
@@ -249,7 +257,8 @@ pub(super) fn head(model: &Model, now: Stamp) -> String {
     );
     let s = h.size;
     let size = serde_json::json!({
-        "switches": s.switches, "cas": s.cas, "routers": s.routers, "links": s.links,
+        "switches": s.switches, "cas": s.cas, "aggregation_nodes": s.aggregators,
+        "routers": s.routers, "links": s.links,
         "ports": s.ports, "connected": s.connected, "missing": s.missing, "protected": s.protected,
     });
     entry("size", text(&size));
@@ -293,6 +302,7 @@ fn port_text(
             .zip(row.speed)
             .and_then(|(w, s)| effective_gbps(w, s)),
         peer_in_sa: row.told.clone(),
+        elsewhere: row.elsewhere,
         peer: row.peer.map(|p| PeerRow {
             guid: p.key.node.to_string(),
             port: p.key.port,
@@ -303,6 +313,8 @@ fn port_text(
             .chain(row.protected.then_some("protected"))
             .collect(),
         age_s: row.age.map(secs),
+        state_age_s: row.state_age.map(secs),
+        counters_age_s: row.counters_age.map(secs),
         stale: row.stale,
         errors: N(row.errors),
         errors_per_s: N(row.errors_per_s),
@@ -353,9 +365,10 @@ pub(super) fn nodes(model: &Model, now: Stamp) -> String {
         text(&serde_json::json!({
             "guid": node.id.to_string(),
             "name": model.name(node.id),
-            "type": kind(node.kind),
+            "type": kind(model.topology().shown_kind(node)),
             "system_image_guid": hex_guid(node.info.system_image_guid()),
             "lid": node.any_lid(),
+            "lids": node.lids().collect::<Vec<_>>(),
             "ports": node.external_ports().count(),
             "ports_up": up,
             "vendor_id": format!("{:#08x}", node.info.vendor_id()),

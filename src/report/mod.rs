@@ -100,6 +100,7 @@ fn flag_words(flags: Flags) -> impl Iterator<Item = &'static str> {
         (flags.down, "down"),
         (flags.errors, "errors"),
         (flags.below_best, "below_best"),
+        (flags.disagree, "ends_differ"),
         (flags.saturated, "saturated"),
         (flags.not_active, "not_active"),
     ]

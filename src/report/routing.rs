@@ -8,7 +8,9 @@ use super::text::{NONE, count, head, num, or_none, seconds, si};
 use super::{Format, flag_words};
 use crate::fabric::{Lid, NodeId, NodeKind, PortKey};
 use crate::mad::PortState;
-use crate::model::view::{HopView, PATH_LABEL, PathView, RouteRow, RoutesView, UsesView};
+use crate::model::view::{
+    HopView, PATH_LABEL, PathView, RouteRow, RoutesView, TABLE_TOLD, UsesView,
+};
 use crate::model::{Model, Num, so_many};
 use crate::port::Stamp;
 
@@ -62,14 +64,16 @@ fn path_text(model: &Model, now: Stamp, view: &PathView<'_>) -> String {
     let mut out = String::new();
     head(model, now, &mut out);
     let (from, name) = view.from;
-    let _ = writeln!(
-        out,
-        "# path from {name}[{}] to {}",
-        from.port,
-        end(view.to, view.lid)
-    );
+    let to = match &view.to_in_sa {
+        Some(name) => format!("{name} LID {}, which only the SA knows", view.lid),
+        None => end(view.to, view.lid),
+    };
+    let _ = writeln!(out, "# path from {name}[{}] to {to}", from.port);
     let _ = writeln!(out, "# {PATH_LABEL}");
     tables_line(view.age, view.outdated, &mut out);
+    for hop in view.hops.iter().filter(|hop| hop.told) {
+        let _ = writeln!(out, "# {}: {TABLE_TOLD}", hop.name);
+    }
     let mut table = Table::new(&[
         ">HOP",
         "NODE",
@@ -107,6 +111,26 @@ fn path_text(model: &Model, now: Stamp, view: &PathView<'_>) -> String {
             flags(hop).join(","),
         ]);
     }
+    if let Some(beyond) = &view.beyond {
+        let mut row = vec![String::new(); 13];
+        let name = match beyond.name.as_str() {
+            "" => "(unknown)",
+            name => name,
+        };
+        for (cell, text) in row.iter_mut().zip([
+            view.hops.len().to_string(),
+            name.to_owned(),
+            "not seen".to_owned(),
+            beyond.lid.to_string(),
+            beyond.port.to_string(),
+        ]) {
+            *cell = text;
+        }
+        if let Some(last) = row.last_mut() {
+            "as the SA tells it".clone_into(last);
+        }
+        table.row(row);
+    }
     table.write(&mut out);
     let switches = view
         .hops
@@ -119,6 +143,9 @@ fn path_text(model: &Model, now: Stamp, view: &PathView<'_>) -> String {
             "# arrives, over {}",
             so_many(switches, "switch", "switches")
         );
+        if view.beyond.is_some() {
+            let _ = writeln!(out, "# {}", view.end);
+        }
     } else if !view.known {
         let _ = writeln!(out, "# NOT KNOWN whether it arrives: {}", view.end);
     } else {
@@ -136,6 +163,7 @@ fn errors(hop: &HopView<'_>) -> Num<u64> {
 /// Flags of both ports that the path uses, each once.
 fn flags(hop: &HopView<'_>) -> Vec<&'static str> {
     let mut words = Vec::new();
+    words.extend(hop.told.then_some("table from the SA"));
     let rows = [hop.into.as_ref(), hop.out.as_ref().map(|(row, _)| row)];
     for word in rows.into_iter().flatten().flat_map(|r| flag_words(r.flags)) {
         if !words.contains(&word) {
@@ -153,6 +181,10 @@ fn path_json(model: &Model, now: Stamp, view: &PathView<'_>) -> String {
         "lid": view.lid,
         "to": view.to.map(|(to, name)| serde_json::json!({
             "guid": to.node.to_string(), "port": to.port, "name": name,
+        })),
+        "to_in_sa": view.to_in_sa,
+        "beyond": view.beyond.as_ref().map(|b| serde_json::json!({
+            "name": b.name, "lid": b.lid, "in": b.port, "from": "sa",
         })),
         "basis": PATH_LABEL,
         "arrives": view.arrives,
@@ -178,9 +210,15 @@ fn path_json(model: &Model, now: Stamp, view: &PathView<'_>) -> String {
             "errors_per_s": json::N(row.map_or(Num::Unknown, |r| r.errors_per_s)),
             "flags": flags(hop),
             "table_age_s": hop.age.map(secs),
+            "table_from": hop.age.map(|_| table_from(hop.told)),
         }))
     });
     json::finish(json::rows(head, "hops", lines))
+}
+
+/// Whose word a table is, for JSON.
+fn table_from(told: bool) -> &'static str {
+    if told { "sa" } else { "switch" }
 }
 
 /// What has a LID, in the words of the classic dumps.
@@ -204,6 +242,9 @@ fn routes_text(model: &Model, now: Stamp, view: &RoutesView<'_>) -> String {
     let mut out = String::new();
     head(model, now, &mut out);
     tables_line(view.age, view.outdated, &mut out);
+    if view.told {
+        let _ = writeln!(out, "# {TABLE_TOLD}");
+    }
     let lid = |lid: Option<Lid>| lid.map_or_else(|| NONE.to_owned(), |l| format!("{l:#x}"));
     let _ = writeln!(
         out,
@@ -225,7 +266,9 @@ fn routes_text(model: &Model, now: Stamp, view: &RoutesView<'_>) -> String {
 
 fn unread(view: &RoutesView<'_>, out: &mut String) {
     let (have, all) = view.read;
-    if view.top.is_none() {
+    if let Some(note) = &view.note {
+        let _ = writeln!(out, "# {note}");
+    } else if view.top.is_none() {
         let _ = writeln!(out, "# {} did not say how large its table is", view.name);
     } else if have < all {
         let _ = writeln!(
@@ -242,6 +285,8 @@ fn routes_json(model: &Model, now: Stamp, view: &RoutesView<'_>) -> String {
         "name": view.name,
         "lid": view.lid,
         "top": view.top,
+        "table_from": table_from(view.told),
+        "note": view.note,
         "blocks_read": view.read.0,
         "blocks": view.read.1,
         "age_s": view.age.map(secs),
@@ -301,6 +346,9 @@ fn uses_text(model: &Model, now: Stamp, view: &UsesView<'_>) -> String {
     );
     let _ = writeln!(out, "# {PATH_LABEL}");
     tables_line(view.age, view.outdated, &mut out);
+    if view.told {
+        let _ = writeln!(out, "# {TABLE_TOLD}");
+    }
     if let Some(note) = &view.note {
         let _ = writeln!(out, "# {note}");
     }
@@ -335,6 +383,8 @@ fn uses_json(model: &Model, now: Stamp, view: &UsesView<'_>) -> String {
         "lids": view.lids,
         "lids_routed": view.routed,
         "basis": PATH_LABEL,
+        "note": view.note,
+        "table_from": table_from(view.told),
         "note": view.note,
         "blocks_read": view.read.0,
         "blocks": view.read.1,

@@ -8,7 +8,7 @@ use super::text::{NONE, head, num, or_none, seconds, si};
 use super::{Format, hex_guid};
 use crate::fabric::sa::SaTable;
 use crate::mad::{Fields, SmState, Value};
-use crate::model::view::{SaOutcome, SaTableView, SmRow};
+use crate::model::view::{SaOutcome, SmRow};
 use crate::model::{Model, so_many};
 use crate::port::Stamp;
 
@@ -120,14 +120,6 @@ fn sms_json(model: &Model, now: Stamp, rows: &[SmRow<'_>]) -> String {
     json::finish(json::rows(json::head(model, now), "sms", lines))
 }
 
-fn outcome(view: &SaTableView) -> String {
-    match (&view.outcome, view.reading) {
-        (_, true) => "being read".to_owned(),
-        (None, false) => "not read".to_owned(),
-        (Some(outcome), false) => outcome.to_string(),
-    }
-}
-
 fn sa_text(model: &Model, now: Stamp, table: Option<SaTable>) -> String {
     let mut out = String::new();
     head(model, now, &mut out);
@@ -139,7 +131,7 @@ fn sa_text(model: &Model, now: Stamp, table: Option<SaTable>) -> String {
             view.table.name().to_owned(),
             or_none(view.count),
             view.age.map_or_else(|| NONE.to_owned(), seconds),
-            outcome(&view),
+            view.status(),
         ]);
     }
     summary.write(&mut out);
@@ -191,7 +183,7 @@ fn sa_text(model: &Model, now: Stamp, table: Option<SaTable>) -> String {
             let view = model.sa_tables(now).into_iter().find(|v| v.table == table);
             let why = view.map_or_else(String::new, |v| match v.outcome {
                 Some(SaOutcome::Whole) => "none".to_owned(),
-                _ => outcome(&v),
+                _ => v.status(),
             });
             let _ = writeln!(out, "  {why}");
         }
@@ -220,7 +212,7 @@ fn sa_json(model: &Model, now: Stamp, table: Option<SaTable>) -> String {
             "attribute": view.table.name(),
             "records": view.count,
             "age_s": view.age.map(secs),
-            "status": outcome(view),
+            "status": view.status(),
         }))
     });
     let mut out = json::rows(json::head(model, now), "tables", lines);

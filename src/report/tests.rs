@@ -276,6 +276,12 @@ fn json_reads_back_and_says_what_each_number_is() {
     assert_eq!(host["increments"]["SymbolErrorCounter"], 5);
     assert_eq!(host["per_s"]["SymbolErrorCounter"], 1.0);
     assert_eq!(host["tx_bits_per_s"], 32e6);
+    // Of two readings at different times the older one is "the" age.
+    let ages = ["age_s", "state_age_s", "counters_age_s"].map(|k| host[k].as_f64().unwrap());
+    assert!(
+        ages[1] != ages[2] && ages[0] == ages[1].max(ages[2]),
+        "{ages:?}"
+    );
     assert_eq!(host["tx_share"], 32e6 / 100e9);
     assert_eq!(host["peer"]["former"], false);
     assert_eq!(rows[2]["flags"], serde_json::json!(["no_answer", "down"]));
@@ -348,4 +354,38 @@ fn bit_error_rates_and_optional_counters_are_in_the_json() {
     let other = row("0x0000000000000010");
     assert!(other["fec"].is_null() && other.get("details").is_none());
     assert!(other["tx_packet_bytes"].is_null());
+}
+
+#[test]
+fn both_ends_of_a_link_tell_the_same_diagnosis_in_the_json() {
+    let mut s = Session::fabric();
+    let (leaf, host) = (key(SWITCH, 2), key(HOST, 1));
+    let mut counters = PortCounters::new();
+    s.at(10.0).narrow(leaf, &counters);
+    s.narrow(host, &counters);
+    counters.set_symbol_error(40).set_rcv_errors(3);
+    s.at(20.0).narrow(leaf, &counters);
+    s.narrow(host, &PortCounters::new());
+    let text = ports(&s.model, s.now, Format::Json);
+    let all: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let told: Vec<(String, u64, &serde_json::Value)> = all["ports"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|r| {
+            let name = r["name"].as_str().unwrap().to_owned();
+            (name, r["port"].as_u64().unwrap(), &r["diagnosis"])
+        })
+        .collect();
+    let words = serde_json::json!([
+        "Suspect the cable or node7 mlx5_0[1]'s transmitter, then leaf[2]'s receiver: leaf[2] \
+         counts 40 SymbolErrorCounter, 3 PortRcvErrors, node7 mlx5_0[1] counts none."
+    ]);
+    // Of every other port there is nothing to say, which is an empty list and not a missing one.
+    let nothing = serde_json::json!([]);
+    for (name, port, diagnosis) in told {
+        let ours = matches!((name.as_str(), port), ("leaf", 2) | ("node7 mlx5_0", 1));
+        let want = if ours { &words } else { &nothing };
+        assert_eq!(diagnosis, want, "{name} {port}");
+    }
 }

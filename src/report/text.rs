@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::table::Table;
 use super::{flag_words, iso, port_rows};
 use crate::event::Severity;
+use crate::fabric::Node;
 use crate::model::view::{DestinationRow, PortRow, TrafficRow};
 use crate::model::{Model, Num, so_many};
 use crate::port::Stamp;
@@ -75,9 +76,13 @@ pub(super) fn head(model: &Model, now: Stamp, out: &mut String) {
         0 => String::new(),
         n => format!(", {n} protected by an M_Key"),
     };
+    let aggregators = match s.aggregators {
+        0 => String::new(),
+        n => format!(", {}", so_many(n, "aggregation node", "aggregation nodes")),
+    };
     let _ = writeln!(
         out,
-        "# {}, {}, {}, {}, {} of {} ports connected, {} missing{protected}",
+        "# {}, {}{aggregators}, {}, {}, {} of {} ports connected, {} missing{protected}",
         so_many(s.switches, "switch", "switches"),
         so_many(s.cas, "adapter", "adapters"),
         so_many(s.routers, "router", "routers"),
@@ -96,6 +101,14 @@ pub(super) fn head(model: &Model, now: Stamp, out: &mut String) {
             sm.priority,
             sm.state_name()
         );
+    }
+    if let Some(local) = h.local {
+        if local.sm_lid == 0 {
+            out.push_str("# no subnet manager: directed routes only, and no counters\n");
+        }
+        if local.pkey_limited {
+            out.push_str("# limited P_Key: counters of switches only\n");
+        }
     }
     for agent in &h.refused {
         let why = agent.refused.as_deref().unwrap_or_default();
@@ -131,6 +144,7 @@ fn peer(row: &PortRow<'_>) -> String {
     match row.peer {
         None => match &row.told {
             Some(name) => format!("SA: {name}"),
+            None if row.elsewhere => "none in this subnet".to_owned(),
             None => NONE.to_owned(),
         },
         Some(p) if p.former => format!("was {}[{}]", p.name, p.key.port),
@@ -187,6 +201,21 @@ pub(super) fn ports(model: &Model, now: Stamp) -> String {
     out
 }
 
+/// The LIDs of a node's ports in this subnet; a port with several has a range.
+fn lids(node: &Node) -> String {
+    let words: Vec<String> = node
+        .lids()
+        .map(|(first, last)| match first == last {
+            true => first.to_string(),
+            false => format!("{first}-{last}"),
+        })
+        .collect();
+    match words.is_empty() {
+        true => NONE.to_owned(),
+        false => words.join(","),
+    }
+}
+
 pub(super) fn nodes(model: &Model, now: Stamp) -> String {
     let mut out = String::new();
     head(model, now, &mut out);
@@ -202,9 +231,9 @@ pub(super) fn nodes(model: &Model, now: Stamp) -> String {
             .count();
         table.row(vec![
             model.name(node.id).to_owned(),
-            node.kind.to_string(),
+            model.topology().shown_kind(node).to_string(),
             node.id.to_string(),
-            or_none(node.any_lid()),
+            lids(node),
             node.external_ports().count().to_string(),
             up.to_string(),
             format!("{:#08x}", node.info.vendor_id()),

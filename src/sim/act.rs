@@ -92,6 +92,16 @@ impl World {
                     self.set_rate(port, None, Some(speed));
                 }
             }
+            Action::Mtu { port, mtu } => {
+                if let Some(p) = self.port_mut(port) {
+                    p.mtu = mtu;
+                }
+            }
+            Action::Lanes { port, vls } => {
+                if let Some(p) = self.port_mut(port) {
+                    p.vls = vls;
+                }
+            }
             Action::ResetCounters(key) => {
                 if let Some(port) = self.find_port(key) {
                     self.reset_counters(port);

@@ -219,9 +219,14 @@ impl Fabric {
             })
     }
 
-    /// A node's identity.
+    /// A node's identity: of those that share a GUID, the first one's is plain.
     pub fn id(&self, node: usize) -> Option<NodeId> {
-        Some(NodeId::new(self.nodes.get(node)?.guid))
+        let guid = self.nodes.get(node)?.guid;
+        let before = self.nodes.iter().take(node).filter(|n| n.guid == guid);
+        Some(NodeId {
+            twin: u8::try_from(before.count()).unwrap_or(u8::MAX),
+            ..NodeId::new(guid)
+        })
     }
 
     /// A port's identity, by the node's name.

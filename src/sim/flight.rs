@@ -9,7 +9,9 @@ use super::rng::mix;
 use super::world::{Due, Landing, World};
 use crate::fabric::NodeKind;
 use crate::mad::{Mad, MgmtClass, Status};
-use crate::port::{Address, Agent, Arrival, Outgoing, PERMISSIVE_LID, PortError};
+use crate::port::{
+    Address, Agent, Arrival, NO_LID_ROUTED_SMPS, Outgoing, PERMISSIVE_LID, PortError,
+};
 
 /// One MAD on its way, there or back.
 pub struct Flight {
@@ -123,6 +125,12 @@ impl World {
             return Err(PortError::NoAgent {
                 class: code,
                 why: "not registered".into(),
+            });
+        }
+        if self.options.planarized && class == MgmtClass::SubnLid {
+            return Err(PortError::NoAgent {
+                class: code,
+                why: NO_LID_ROUTED_SMPS.into(),
             });
         }
         let local_number = self.local_number();
@@ -390,7 +398,10 @@ impl World {
             MgmtClass::SubnDirected | MgmtClass::SubnLid => {
                 self.answer_smp(landing, &mut flight.mad)
             }
-            MgmtClass::Perf => self.answer_perf(landing, flight.addr.lid, &mut flight.mad),
+            MgmtClass::Perf => {
+                let addr = flight.addr;
+                self.answer_perf(landing, addr.lid, addr.pkey_index, &mut flight.mad)
+            }
             MgmtClass::SubnAdm => self.answer_sa(landing, &mut flight.mad),
             _ => Verdict::Silence,
         }

@@ -165,16 +165,21 @@ impl IbsimPort {
         match answer {
             Ok(Ok(data)) => Ok(data),
             Ok(Err(())) => Err(self.trouble("the server refuses this client")),
-            Err(e) if is_gone(&e) => {
-                self.close();
-                Err(self.gone())
-            }
-            Err(e) => Err(PortError::Call {
-                device: self.device(),
-                call: "recv",
-                class: 0,
-                errno: e.to_string(),
-            }),
+            Err(e) => Err(self.failed("recv", 0, &e)),
+        }
+    }
+
+    /// What a failed call means: the server is gone, or trouble.
+    fn failed(&mut self, call: &'static str, class: u8, e: &io::Error) -> PortError {
+        if is_gone(e) {
+            self.close();
+            return self.gone();
+        }
+        PortError::Call {
+            device: self.device(),
+            call,
+            class,
+            errno: e.to_string(),
         }
     }
 
@@ -255,6 +260,7 @@ impl MadPort for IbsimPort {
             cap_mask: info.cap_mask().0,
             pkey_index: full.or(limited).and_then(|i| u16::try_from(i).ok()),
             pkey_limited: full.is_none() && limited.is_some(),
+            pkeys: LocalPort::pkeys(pkeys.pkeys()),
         })
     }
 
@@ -279,18 +285,7 @@ impl MadPort for IbsimPort {
         match link.send(&out.addr, &out.mad) {
             Ok(()) => {}
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Err(PortError::WouldBlock),
-            Err(e) if is_gone(&e) => {
-                self.close();
-                return Err(self.gone());
-            }
-            Err(e) => {
-                return Err(PortError::Call {
-                    device: self.device(),
-                    call: "send",
-                    class,
-                    errno: e.to_string(),
-                });
-            }
+            Err(e) => return Err(self.failed("send", class, &e)),
         }
         if out.timeout_ms > 0 {
             let deadline = now + Duration::from_millis(u64::from(out.timeout_ms));
@@ -314,18 +309,7 @@ impl MadPort for IbsimPort {
                     }
                 }
                 Ok(None) => return Ok(self.pending.expired(now)),
-                Err(e) if is_gone(&e) => {
-                    self.close();
-                    return Err(self.gone());
-                }
-                Err(e) => {
-                    return Err(PortError::Call {
-                        device: self.device(),
-                        call: "recv",
-                        class: 0,
-                        errno: e.to_string(),
-                    });
-                }
+                Err(e) => return Err(self.failed("recv", 0, &e)),
             }
         }
     }

@@ -67,11 +67,20 @@ pub struct SimOptions {
     pub sweep: Duration,
     /// Only the limited default P_Key 0x7FFF is in our table.
     pub limited_pkey: bool,
+    /// Keys in our table beside that of the default partition, from index 1.
+    pub pkeys: Vec<u16>,
+    /// Our adapter is a planarized one: IsSMdisabled is set, and no LID-routed SMP leaves it.
+    pub planarized: bool,
     /// Another process has taken the SA's Report method.
     pub reports_taken: bool,
     /// Records that the SA shows only to those who know its SM_Key, by attribute ID: others are
     /// denied. opensm does so with P_KeyTableRecord.
     pub sa_trusts: Vec<u16>,
+    /// Where the SA is wrong: attribute ID, LID that a record begins with, and a byte of it of
+    /// which the last bit is another.
+    pub sa_errs: Vec<(u16, u16, usize)>,
+    /// The SA's SM_Key. Who gives another one is not answered, as opensm has it.
+    pub sm_key: u64,
     /// What becomes of undeliverable MADs.
     pub undeliverable: Undeliverable,
     /// Faults.
@@ -93,8 +102,12 @@ impl Default for SimOptions {
             sm: SmAt::Auto,
             sweep: Duration::from_millis(50),
             limited_pkey: false,
+            pkeys: Vec::new(),
+            planarized: false,
             reports_taken: false,
             sa_trusts: Vec::new(),
+            sa_errs: Vec::new(),
+            sm_key: 1,
             undeliverable: Undeliverable::Silent,
             faults: Faults::Default,
         }

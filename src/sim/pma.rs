@@ -36,7 +36,13 @@ fn cut(value: u64, most: u64) -> u64 {
 }
 
 impl World {
-    pub fn answer_perf(&mut self, landing: Landing, lid: u16, mad: &mut Mad) -> Verdict {
+    pub fn answer_perf(
+        &mut self,
+        landing: Landing,
+        lid: u16,
+        pkey_index: u16,
+        mad: &mut Mad,
+    ) -> Verdict {
         let (method, id) = (mad.method(), mad.attr_id());
         if method.is_response() {
             return Verdict::Silence;
@@ -53,10 +59,18 @@ impl World {
         }
         let (generation, kind) = (node.generation, node.kind);
         let caps = generation.perf_caps(kind);
-        if let Some(to) = node.redirect.filter(|to| *to != lid) {
+        if let Some((to, pkey)) = node.redirect
+            && to == lid
+        {
+            let own = self.local_pkeys().nth(usize::from(pkey_index));
+            let same = |own: u16| (own ^ pkey) & 0x7FFF == 0 && (own | pkey) & 0x8000 != 0;
+            if !own.is_some_and(same) {
+                return self.refuse_pkey(landing);
+            }
+        } else if let Some((to, pkey)) = node.redirect {
             let mut info = class_port_info(caps);
             info.set_redirect_lid(to)
-                .set_redirect_pkey(0xFFFF)
+                .set_redirect_pkey(pkey)
                 .set_redirect_qp(1)
                 .set_redirect_qkey(QP1_QKEY);
             mad.set_data(&info);

@@ -9,7 +9,8 @@ use super::world::{Due, SimError, World};
 use crate::fabric::{NodeKind, PortKey};
 use crate::mad::PortCaps;
 use crate::port::{
-    Agent, AgentReport, Arrival, LocalPort, MadPort, Outgoing, PortError, Source, Stamp,
+    Agent, AgentReport, Arrival, LocalPort, MadPort, NO_LID_ROUTED_SMPS, Outgoing, PortError,
+    Source, Stamp,
 };
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -178,11 +179,13 @@ impl MadPort for SimPort {
 
     fn agents(&self) -> Vec<AgentReport> {
         let taken = self.world.options.reports_taken;
+        let planarized = self.world.options.planarized;
         Agent::ALL
             .iter()
             .map(|&agent| AgentReport {
                 agent,
-                refused: None,
+                refused: (planarized && agent == Agent::SmpLid)
+                    .then(|| NO_LID_ROUTED_SMPS.to_owned()),
                 reports: agent == Agent::SubnAdm && !taken,
             })
             .collect()
@@ -206,6 +209,9 @@ impl MadPort for SimPort {
         if world.sm.runs_at(world.local.0) {
             caps = caps | PortCaps::IS_SM;
         }
+        if world.options.planarized {
+            caps = caps | PortCaps::SM_DISABLED;
+        }
         let limited = world.is_limited(world.local.0);
         Ok(LocalPort {
             ca: if node.kind == NodeKind::Switch {
@@ -225,6 +231,7 @@ impl MadPort for SimPort {
             cap_mask: caps.0,
             pkey_index: Some(0),
             pkey_limited: limited,
+            pkeys: LocalPort::pkeys(world.local_pkeys()),
         })
     }
 

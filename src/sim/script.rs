@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::fabric::Fabric;
 use crate::fabric::{LinkSpeed, LinkWidth, NodeId, NodeKind, PortKey};
+use crate::mad::{Mtu, Vls};
 use crate::port::Stamp;
 
 /// A counter of a port, as the truth behind every attribute that shows it.
@@ -141,6 +142,20 @@ pub enum Action {
         /// The speed.
         speed: LinkSpeed,
     },
+    /// One end of a link is set to another MTU: the other end keeps its own.
+    Mtu {
+        /// Which end.
+        port: PortKey,
+        /// NeighborMTU.
+        mtu: Mtu,
+    },
+    /// One end of a link uses other virtual lanes: the other end keeps its own.
+    Lanes {
+        /// Which end.
+        port: PortKey,
+        /// OperationalVLs.
+        vls: Vls,
+    },
     /// Somebody resets all counters of a port.
     ResetCounters(PortKey),
     /// The master SM dies and the standby with the highest priority takes over.
@@ -208,8 +223,9 @@ pub enum Action {
     Redirect {
         /// Which node.
         node: NodeId,
-        /// Where to: a port's LID; `None` ends it.
-        to: Option<u16>,
+        /// Where to: a port's LID, and the key of the partition in which it answers there;
+        /// `None` ends it.
+        to: Option<(u16, u16)>,
     },
     /// Our own device is removed.
     DeviceGone,

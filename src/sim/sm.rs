@@ -135,6 +135,11 @@ impl Manager {
         self.master_lid
     }
 
+    /// Flat index of the port that the master is at.
+    pub fn master_port(&self) -> Option<u32> {
+        Some(self.instances.get(self.master?)?.port)
+    }
+
     pub fn master_node(&self) -> Option<u32> {
         Some(self.instances.get(self.master?)?.node)
     }
@@ -160,10 +165,10 @@ impl Manager {
     }
 
     /// Remembers which ports can be reached.
-    pub fn note_present(&mut self, ports: &[Port]) {
+    pub fn note_present(&mut self, ports: &[Port], subnet: &[bool]) {
         self.present = (0u32..)
-            .zip(ports)
-            .filter(|(_, p)| p.lid != 0 && p.state == ACTIVE)
+            .zip(ports.iter().zip(subnet))
+            .filter(|(_, (p, reached))| p.lid != 0 && p.state == ACTIVE && **reached)
             .map(|(i, _)| i)
             .collect();
     }
@@ -409,7 +414,7 @@ impl World {
 
     fn tell_who_came_and_went(&mut self) {
         let before = std::mem::take(&mut self.sm.present);
-        self.sm.note_present(&self.ports);
+        self.sm.note_present(&self.ports, &self.subnet);
         let mut changed: Vec<(u32, u16)> = before
             .difference(&self.sm.present)
             .map(|p| (*p, 65))

@@ -262,16 +262,31 @@ impl World {
         let mut table = PKeyTable::new();
         if block == 0 {
             let mut pkeys = [0; 32];
-            if let Some(first) = pkeys.first_mut() {
-                *first = if self.is_limited(node) {
-                    0x7FFF
-                } else {
-                    0xFFFF
-                };
+            let others = match node == self.local.0 {
+                true => self.options.pkeys.as_slice(),
+                false => &[],
+            };
+            let keys = std::iter::once(self.default_pkey(node)).chain(others.iter().copied());
+            for (at, key) in pkeys.iter_mut().zip(keys) {
+                *at = key;
             }
             table.set_pkeys(pkeys);
         }
         table
+    }
+
+    fn default_pkey(&self, node: u32) -> u16 {
+        if self.is_limited(node) {
+            0x7FFF
+        } else {
+            0xFFFF
+        }
+    }
+
+    /// The P_Key table of our port.
+    pub fn local_pkeys(&self) -> impl Iterator<Item = u16> {
+        let first = self.default_pkey(self.local.0);
+        std::iter::once(first).chain(self.options.pkeys.iter().copied())
     }
 
     /// In a partition of limited members, only the SM's node and switches are full ones.
@@ -374,8 +389,8 @@ impl World {
         info.set_link_width_active(port.width)
             .set_link_speed_active(SpeedCode::new(basic))
             .set_link_speed_ext_active(LinkSpeedExt::new(ext))
-            .set_neighbor_mtu(Mtu::B4096)
-            .set_operational_vls(Vls::Vl0To3);
+            .set_neighbor_mtu(port.mtu)
+            .set_operational_vls(port.vls);
         if xdr {
             info.set_link_speed_ext_active2(LinkSpeedExt2::new(ext2));
         }

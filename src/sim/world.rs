@@ -15,6 +15,7 @@ use super::script::{Action, Counter};
 use super::sm::Manager;
 use super::traffic::Traffic;
 use crate::fabric::{LinkSpeed, LinkWidth, NodeId, NodeKind};
+use crate::mad::{Mtu, Vls};
 
 /// No port, no node, no switch.
 pub const NONE: u32 = u32::MAX;
@@ -58,7 +59,8 @@ pub struct Node {
     /// M_KeyLeasePeriod, and when the lease that runs ends.
     pub lease: u16,
     pub lease_ends: Option<u64>,
-    pub redirect: Option<u16>,
+    /// LID and P_Key of where its PMA answers instead.
+    pub redirect: Option<(u16, u16)>,
     pub led: bool,
     /// Nanoseconds since its counters were zero, at the start of the session.
     pub uptime: u64,
@@ -79,6 +81,9 @@ pub struct Port {
     pub best: LinkSpeed,
     pub lid: u16,
     pub lmc: u8,
+    /// NeighborMTU and OperationalVLs.
+    pub mtu: Mtu,
+    pub vls: Vls,
     pub m_key_violations: u16,
     pub p_key_violations: u16,
     pub traffic: super::traffic::PortTraffic,
@@ -161,6 +166,9 @@ pub struct World {
     pub by_id: HashMap<NodeId, u32>,
     /// Flat port (a switch's port 0) by LID.
     pub by_lid: Vec<u32>,
+    /// Ports, by flat index, that the SM could reach at its last sweep: no way leads on through
+    /// an adapter, whose further ports may be in another subnet.
+    pub subnet: Vec<bool>,
     pub switches: usize,
     pub routes: Routes,
     pub traffic: Traffic,
@@ -220,6 +228,7 @@ impl World {
             ports,
             by_id,
             by_lid: Vec::new(),
+            subnet: Vec::new(),
             switches,
             routes: Routes::default(),
             traffic: Traffic::default(),
@@ -237,7 +246,7 @@ impl World {
         world.index_lids();
         world.reroute();
         world.start_traffic();
-        world.sm.note_present(&world.ports);
+        world.sm.note_present(&world.ports, &world.subnet);
         Ok(world)
     }
 
@@ -322,6 +331,52 @@ impl World {
     /// The forwarding tables follow the links as they are.
     pub fn reroute(&mut self) {
         self.routes.rebuild(&self.nodes, &self.ports, self.switches);
+        self.survey();
+    }
+
+    /// Which ports the SM reaches over the links as they are; those that we do if there is none.
+    fn survey(&mut self) {
+        let start = self.sm.master_port().unwrap_or(self.local.1);
+        let mut subnet = vec![false; self.ports.len()];
+        let mut found = Vec::new();
+        let mut reach = |index: u32, found: &mut Vec<u32>| {
+            let (Some(port), Some(seen)) = (
+                self.ports.get(index as usize),
+                subnet.get_mut(index as usize),
+            ) else {
+                return;
+            };
+            let Some(node) = self.nodes.get(port.node as usize) else {
+                return;
+            };
+            let new = !std::mem::replace(seen, true);
+            if node.kind != NodeKind::Switch {
+                return;
+            }
+            // All ports of a switch, once: port 0 stands for it.
+            if let Some(zero) = subnet.get_mut(node.first as usize)
+                && (!std::mem::replace(zero, true) || new && port.number == 0)
+            {
+                found.push(port.node);
+            }
+        };
+        reach(start, &mut found);
+        let up = |index: u32| self.ports.get(index as usize).filter(|p| p.is_up());
+        if let Some(port) = up(start) {
+            reach(port.peer, &mut found);
+        }
+        while let Some(node) = found.pop() {
+            let Some(node) = self.nodes.get(node as usize) else {
+                continue;
+            };
+            for index in node.first + 1..=node.first + u32::from(node.num_ports) {
+                if let Some(port) = up(index) {
+                    reach(index, &mut found);
+                    reach(port.peer, &mut found);
+                }
+            }
+        }
+        self.subnet = subnet;
     }
 
     // Ways through the fabric.
@@ -562,6 +617,8 @@ fn populate(fabric: &Fabric, options: &SimOptions, managed: bool) -> Population 
                 best: port.best,
                 lid: port.lid,
                 lmc: port.lmc,
+                mtu: Mtu::B4096,
+                vls: Vls::Vl0To3,
                 m_key_violations: 0,
                 p_key_violations: 0,
                 traffic: super::traffic::PortTraffic::default(),

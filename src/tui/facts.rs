@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::fabric::{NodeId, NodeKind, PortKey};
 use crate::model::view::{
     AlertRow, DestinationRow, HeaderView, InFlightRow, LogLine, PathView, PortDetail, PortRow,
-    SaDifference, SaTableView, SmRow, TotalsView, TrafficRow, UsesView,
+    SaDifference, SaTableView, SmRow, TotalsView, TrafficRow, UsesView, Wanted,
 };
 use crate::model::{Baseline, Model, Part};
 use crate::port::Stamp;
@@ -31,25 +31,28 @@ pub trait Facts: Clone {
     fn layout(&self) -> u64;
     /// Grows whenever a row of this node's ports could show something else, but for its age.
     fn changed(&self, node: NodeId) -> u64;
+    /// The same, but for counters and flags.
+    fn shape(&self, node: NodeId) -> u64;
     /// One row of [`Facts::ports`].
     fn port(&self, key: PortKey, from: Option<&Baseline>, now: Stamp) -> Option<PortRow<'_>>;
-    /// The rows of [`Facts::ports`] that a node has, in order of port.
+    /// The rows of [`Facts::ports`] that a node has, in order of port, as far as they are wanted.
     fn each_port<'m>(
         &'m self,
         node: NodeId,
         from: Option<&Baseline>,
         now: Stamp,
+        want: Wanted,
         each: &mut dyn FnMut(PortRow<'m>),
     );
     /// One row of [`Facts::traffic`].
     fn traffic_of(&self, key: PortKey, now: Stamp) -> Option<TrafficRow<'_>>;
-    /// The rows of [`Facts::traffic`] that a node has, in order of port, with their histories or
-    /// without.
+    /// The rows of [`Facts::traffic`] that a node has, in order of port, as far as they are
+    /// wanted.
     fn each_traffic<'m>(
         &'m self,
         node: NodeId,
-        history: bool,
         now: Stamp,
+        want: Wanted,
         each: &mut dyn FnMut(TrafficRow<'m>),
     );
     /// One node's part of [`Facts::totals`].
@@ -137,6 +140,9 @@ impl Facts for Model {
     fn changed(&self, node: NodeId) -> u64 {
         Model::changed(self, node)
     }
+    fn shape(&self, node: NodeId) -> u64 {
+        Model::shape(self, node)
+    }
     fn port(&self, key: PortKey, from: Option<&Baseline>, now: Stamp) -> Option<PortRow<'_>> {
         Model::port_since(self, key, from, now)
     }
@@ -145,9 +151,10 @@ impl Facts for Model {
         node: NodeId,
         from: Option<&Baseline>,
         now: Stamp,
+        want: Wanted,
         each: &mut dyn FnMut(PortRow<'m>),
     ) {
-        Model::each_port(self, node, from, now, each);
+        Model::each_port(self, node, from, now, want, each);
     }
     fn traffic_of(&self, key: PortKey, now: Stamp) -> Option<TrafficRow<'_>> {
         Model::traffic_of(self, key, now)
@@ -155,11 +162,11 @@ impl Facts for Model {
     fn each_traffic<'m>(
         &'m self,
         node: NodeId,
-        history: bool,
         now: Stamp,
+        want: Wanted,
         each: &mut dyn FnMut(TrafficRow<'m>),
     ) {
-        Model::each_traffic(self, node, history, now, each);
+        Model::each_traffic(self, node, now, want, each);
     }
     fn totals_of(&self, node: NodeId, now: Stamp) -> Part {
         Model::totals_of(self, node, now)

@@ -75,15 +75,33 @@ impl Word {
             || self
                 .hex
                 .as_deref()
-                .is_some_and(|hex| row.guids.iter().any(|g| format!("{g:016x}").contains(hex)))
+                .is_some_and(|hex| row.guids.iter().any(|g| has_digits(*g, hex)))
     }
+}
+
+/// True if the sixteen hexadecimal digits of a GUID hold these, which are lower case.
+fn has_digits(guid: u64, digits: &str) -> bool {
+    let mut all = [b'0'; 16];
+    for (at, slot) in (0..).zip(all.iter_mut().rev()) {
+        let digit = (guid >> (4 * at) & 0xF) as u8;
+        *slot = match digit {
+            0..=9 => b'0' + digit,
+            _ => b'a' + digit - 10,
+        };
+    }
+    digits.is_empty() || all.windows(digits.len()).any(|w| w == digits.as_bytes())
 }
 
 /// True if `hay` holds `needle`, whatever the case of ASCII letters. `needle` is lower case.
 fn contains(hay: &str, needle: &str) -> bool {
-    hay.as_bytes()
-        .windows(needle.len())
-        .any(|w| w.eq_ignore_ascii_case(needle.as_bytes()))
+    let (hay, needle) = (hay.as_bytes(), needle.as_bytes());
+    let Some(first) = needle.first() else {
+        return false;
+    };
+    hay.windows(needle.len()).any(|w| {
+        w.first().is_some_and(|b| b.to_ascii_lowercase() == *first)
+            && w.eq_ignore_ascii_case(needle)
+    })
 }
 
 #[cfg(test)]
@@ -125,5 +143,9 @@ mod tests {
         assert!(passes("c903"));
         assert!(passes("0xf1"));
         assert!(!passes("0xf2"));
+        assert!(passes("0x0002c903000000F1"));
+        // No more than begun, and more digits than there are.
+        assert!(passes("0x"));
+        assert!(!passes("0x00002c903000000f1"));
     }
 }

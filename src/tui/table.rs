@@ -157,11 +157,14 @@ impl TableState {
         self.at = to;
         self.selected = match by {
             Move::Home => None,
-            _ => self
-                .shown
-                .get(to)
-                .and_then(|&i| self.keys.get(i as usize))
-                .cloned(),
+            _ => match self.large_row_at(to) {
+                Some(row) => row,
+                None => self
+                    .shown
+                    .get(to)
+                    .and_then(|&i| self.keys.get(i as usize))
+                    .cloned(),
+            },
         };
         // So that several moves between two frames add up.
         self.current.clone_from(&self.selected);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::text::Clock;
-use crate::record::replay::{Mark, Position, SeekTo};
+use crate::record::replay::{Mark, PlayState, Position, SeekTo};
 
 /// What kind of session it is, and how it stands.
 #[derive(Clone, Debug, Default)]
@@ -54,6 +54,21 @@ pub enum Link {
 
 /// Below this a moment cannot be wall time: the recording does not say when it was made.
 const EPOCH: u64 = 100_000_000_000_000_000;
+
+impl Told {
+    /// What the key that halts and plays a recording does now.
+    pub fn play_word(&self) -> &'static str {
+        let position = match self {
+            Told::Replay(replay) => replay.position.as_ref(),
+            _ => None,
+        };
+        match position.map(|p| (p.state, p.can_rewind)) {
+            Some((PlayState::Playing, _)) => "pause",
+            Some((PlayState::Ended, true)) => "play again",
+            _ => "play",
+        }
+    }
+}
 
 impl Replay {
     /// Wall time of what is shown, nanoseconds since the Unix epoch, if the recording tells it.

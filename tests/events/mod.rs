@@ -164,6 +164,7 @@ fn settings() -> impl Strategy<Value = Settings> {
                 attempts,
                 names: names.into_iter().map(|(g, n)| (Guid(g), n)).collect(),
                 thresholds,
+                sm_key: attempts & 1 != 0,
             },
         )
 }
@@ -199,6 +200,7 @@ fn local_port() -> impl Strategy<Value = LocalPort> {
             cap_mask,
             pkey_index: limited.then_some(lids[0]),
             pkey_limited: limited,
+            pkeys: LocalPort::pkeys(lids),
         })
 }
 
@@ -419,6 +421,7 @@ pub fn local() -> LocalPort {
         cap_mask: 0,
         pkey_index: Some(0),
         pkey_limited: false,
+        pkeys: vec![0xFFFF, 0, 0x8001],
     }
 }
 

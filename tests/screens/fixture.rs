@@ -8,7 +8,7 @@ use fabtop::mad::FecMode;
 use fabtop::model::view::{
     AlertCounts, AlertRow, CounterView, DestinationRow, DetailGroup, DetailRow, EndDetail,
     FailureKind, FailureView, FecView, Finding, Flags, HeaderView, InFlightRow, LogLine, PeerView,
-    PortDetail, PortRow, SmView, SubnetSize, SweepView, TotalsView, TrafficRow,
+    PortDetail, PortRow, SmView, SubnetSize, SweepView, TotalsView, TrafficRow, Wanted,
 };
 use fabtop::model::{Baseline, Ber, Num, Part};
 use fabtop::port::{Agent, AgentReport, LocalPort, Stamp};
@@ -94,6 +94,7 @@ impl Fixture {
             cap_mask: 0,
             pkey_index: Some(0),
             pkey_limited: false,
+            pkeys: vec![0xFFFF],
         });
         for leaf in 0..leaves {
             let leaf_id = guid(1000 + leaf);
@@ -159,6 +160,7 @@ impl Fixture {
             });
             self.ports.push(PortRow {
                 told: None,
+                elsewhere: false,
                 key,
                 name,
                 kind,
@@ -173,6 +175,8 @@ impl Fixture {
                 flags: Flags::default(),
                 protected: false,
                 age: Some(secs(2)),
+                state_age: Some(secs(2)),
+                counters_age: Some(secs(2)),
                 stale: false,
             });
             self.traffic.push(TrafficRow {
@@ -571,6 +575,9 @@ impl Facts for Fixture {
     fn changed(&self, _: NodeId) -> u64 {
         self.revision
     }
+    fn shape(&self, _: NodeId) -> u64 {
+        self.revision
+    }
     fn port(&self, key: PortKey, _: Option<&Baseline>, _: Stamp) -> Option<PortRow<'_>> {
         self.ports.iter().find(|r| r.key == key).cloned()
     }
@@ -579,6 +586,7 @@ impl Facts for Fixture {
         node: NodeId,
         _: Option<&Baseline>,
         _: Stamp,
+        _: Wanted,
         each: &mut dyn FnMut(PortRow<'m>),
     ) {
         let mut rows: Vec<_> = self.ports.iter().filter(|r| r.key.node == node).collect();
@@ -588,8 +596,8 @@ impl Facts for Fixture {
     fn each_traffic<'m>(
         &'m self,
         node: NodeId,
-        _: bool,
         _: Stamp,
+        _: Wanted,
         each: &mut dyn FnMut(TrafficRow<'m>),
     ) {
         let mut rows: Vec<_> = self.traffic.iter().filter(|r| r.key.node == node).collect();

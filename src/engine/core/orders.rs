@@ -91,7 +91,7 @@ impl Core {
     /// Ends the session once nothing is on its way any more, or at the latest now.
     pub(super) fn close(&mut self, by: Stamp) {
         let idle = self.table.is_empty()
-            && self.unconfirmed.is_none()
+            && self.departure.is_none()
             && self.shares.iter().all(|share| share.waiting() == 0);
         // Hosts that are dead must not hold up the end.
         let lingered = self.now >= self.lingers && !self.sa.withdrawing;

@@ -456,6 +456,7 @@ impl Fabric {
             cap_mask: if self.sm_disabled { 0x400 } else { 0 },
             pkey_index: Some(self.pkey_index),
             pkey_limited: false,
+            pkeys: vec![0xFFFF],
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::kinds::Session;
 use super::*;
 use crate::command::Command;
-use crate::engine::MKey;
+use crate::engine::Key;
 use crate::mad::{Attribute, MgmtClass, NodeInfo, PortInfo};
 use crate::model::Model;
 use crate::sim::{Action, Faults, NodeSpec, Script, SimOptions, SimPort, netfile};
@@ -51,7 +51,7 @@ impl Session {
             ..SimOptions::default()
         };
         let config = Config {
-            m_key: key.and_then(MKey::new),
+            m_key: key.and_then(Key::new),
             ..Config::default()
         };
         Session::over(SimPort::new(fabric, options).unwrap(), config)
@@ -193,7 +193,7 @@ fn with_the_key_everybody_answers_and_no_event_holds_it() {
         !format!(
             "{:?}",
             Config {
-                m_key: MKey::new(KEY),
+                m_key: Key::new(KEY),
                 ..Config::default()
             }
         )
@@ -205,7 +205,7 @@ fn with_the_key_everybody_answers_and_no_event_holds_it() {
 fn the_key_is_in_the_smps_on_the_wire_and_in_nothing_else() {
     let fabric = super::fabric::star(2);
     let config = Config {
-        m_key: MKey::new(KEY),
+        m_key: Key::new(KEY),
         ..Config::default()
     };
     let mut bench = Bench::with(fabric, config);

@@ -369,6 +369,78 @@ fn with_the_limited_key_switches_only_are_asked_for_counters() {
     assert!(!session.counted(0xb01).is_empty());
 }
 
+/// Twelve seconds of a port that has these keys beside the default one, with an adapter whose
+/// performance agent redirects to its second port, in the partition of `names`. And that port's
+/// LID.
+fn redirected_to_partition(keys: &[u16], names: u16) -> (Session, u16) {
+    let node = NodeId::new(0xa03);
+    let mut before = Session::new(MIXED, quiet());
+    before.run_to(2);
+    let topology = before.model.topology();
+    let to = topology.node(node).unwrap().lid(2).unwrap();
+    let act = Action::Redirect {
+        node,
+        to: Some((to, names)),
+    };
+    let options = SimOptions {
+        pkeys: keys.to_vec(),
+        faults: Faults::Script(Script::new().at(Stamp::ZERO, act)),
+        ..quiet()
+    };
+    let mut session = Session::new(MIXED, options);
+    session.run_to(12);
+    (session, to)
+}
+
+#[test]
+fn a_redirection_to_a_partition_that_this_port_is_in_is_followed_with_its_key() {
+    // At which index: full members talk to all, limited ones (top bit 0) to full ones.
+    for (keys, names, index) in [
+        (&[0, 0x8005][..], 0x8005, 2),
+        (&[0x8005], 0x0005, 1),
+        (&[0x0005], 0x8005, 1),
+        (&[0x0005, 0x8005], 0x8005, 2),
+    ] {
+        let (session, to) = redirected_to_partition(keys, names);
+        let mut indices = std::collections::BTreeSet::new();
+        for event in &session.events {
+            if let What::Sent(s) = &event.what
+                && s.mad.class() == MgmtClass::Perf
+            {
+                indices.insert((s.addr.lid == to, s.addr.pkey_index));
+            }
+        }
+        // The others are asked in the default partition, as ever. A wrong key would be met with
+        // silence there.
+        assert_eq!(indices, [(true, index), (false, 0)].into());
+        assert_eq!(session.counted(0xa03), [(1, to), (2, to)].into());
+        assert_eq!(session.timeouts(), 0);
+        assert!(session.notes().iter().all(|n| !n.contains("partition")));
+    }
+}
+
+#[test]
+fn a_redirection_to_a_partition_that_this_port_is_not_in_is_said_once() {
+    // None, another one, and one of limited members, who do not talk to each other.
+    for (keys, names) in [(&[][..], 0x8005), (&[0x8006], 0x8005), (&[0x0005], 0x0005)] {
+        let (session, to) = redirected_to_partition(keys, names);
+        let told = session.notes();
+        let told: Vec<_> = told.iter().filter(|n| n.contains("partition")).collect();
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(told[0].contains(&format!("{names:#06x}")), "{told:?}");
+        assert!(session.counted(0xa03).is_empty());
+        // Nothing goes to that port but what is asked of the port itself, and that as ever.
+        for event in &session.events {
+            if let What::Sent(s) = &event.what
+                && s.mad.class() == MgmtClass::Perf
+            {
+                assert!(s.addr.lid != to || s.target.port == 2);
+                assert_eq!(s.addr.pkey_index, 0);
+            }
+        }
+    }
+}
+
 #[test]
 fn field_report_20_a_planarized_host_sends_no_smp_by_lid() {
     let mut bench = Bench::new(super::fabric::star(3));
@@ -460,10 +532,7 @@ fn names_that_are_read_again_are_shown_and_logged() {
         .iter()
         .map(|l| l.text.as_str())
         .collect();
-    assert!(
-        log.contains(&"node name map read again: 1 names"),
-        "{log:?}"
-    );
+    assert!(log.contains(&"node name map read again: 1 name"), "{log:?}");
     assert!(log.contains(&"map:7: the name is missing"), "{log:?}");
     // The same again is no news; a file that is gone takes no name away.
     let before = session.events.len();

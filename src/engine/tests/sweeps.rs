@@ -247,6 +247,39 @@ fn without_the_directed_route_agent_the_engine_says_that_it_cannot_discover() {
     );
 }
 
+/// Field report 26: one class is refused; the others go on, and nothing is sent by the one.
+#[test]
+fn field_report_26_without_one_agent_the_rest_works() {
+    use crate::port::Agent;
+    for (agent, kept) in [
+        (Agent::Perf, [0x01, 0x03, 0x81].as_slice()),
+        (Agent::SubnAdm, &[0x01, 0x04, 0x81]),
+        (Agent::SmpLid, &[0x03, 0x04, 0x81]),
+    ] {
+        let fabric = star(3);
+        fabric.get().refused = vec![agent];
+        let mut bench = Bench::new(fabric);
+        bench.run_ms(40_000);
+        assert!(bench.engine.topology().nodes().all(|n| n.present));
+        let fabric = bench.fabric.get();
+        let classes: std::collections::BTreeSet<u8> = fabric
+            .sent
+            .iter()
+            .map(|(_, o)| o.mad.class().code())
+            .collect();
+        assert_eq!(classes, kept.iter().copied().collect(), "{agent:?}");
+        // States are swept, by whichever way there is.
+        let states = fabric
+            .sent
+            .iter()
+            .filter(|(at, o)| *at > Stamp::from_secs(29) && o.mad.attr_id() == PortInfo::ID);
+        assert!(states.count() > 0, "{agent:?}");
+        if agent != Agent::Perf {
+            assert!(bench.ended(SweepKind::Counters).len() >= 7, "{agent:?}");
+        }
+    }
+}
+
 #[test]
 fn a_host_with_the_limited_key_asks_switches_only_and_says_so() {
     let mut bench = Bench::new(star(3));
@@ -261,12 +294,13 @@ fn a_host_with_the_limited_key_asks_switches_only_and_says_so() {
     core.handle(Stamp::ZERO, super::super::Input::Local(local));
     let mut said = false;
     while let Some(output) = core.poll(Stamp::ZERO) {
-        if let super::super::Output::Event(Event {
-            what: What::Note { text, .. },
-            ..
-        }) = output
-        {
-            said |= text.contains("limited");
+        let super::super::Output::Events = output else {
+            continue;
+        };
+        for event in core.events() {
+            if let What::Note { text, .. } = event.what {
+                said |= text.contains("limited");
+            }
         }
     }
     assert!(said);

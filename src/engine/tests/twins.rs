@@ -279,3 +279,111 @@ fn two_nodes_with_one_lid_are_not_asked_for_ever() {
     // ten seconds, of which there are four times ten.
     assert!(asked <= 2 * (6 + 2 + 4 * 8 + 8), "asked {asked} times");
 }
+
+/// The second switch has its uplinks where the first one, which is nearer and known by then, has
+/// hosts: no route leads back through a host, so the first one's own ports are asked.
+const OVER_HOSTS: &str = r##"
+Hca 1 "H-0000000000000a01" # "here mlx5_0"
+[1] "S-0000000000000b01"[1]
+
+Hca 1 "H-0000000000000a02" # "mgmt1 mlx5_0"
+[1] "S-0000000000000b01"[2]
+
+Switch 8 "S-0000000000000b01" # "root" base port 0
+[1] "H-0000000000000a01"[1]
+[2] "H-0000000000000a02"[1]
+[3] "S-0000000000000b02"[5]
+[4] "S-0000000000000b04"[1]
+
+Switch 8 "S-0000000000000b04" # "near" base port 0
+[1] "S-0000000000000b01"[4]
+[2] "S-0000000000000b05"[1]
+
+Switch 8 "S-0000000000000b05" # "far" base port 0
+[1] "S-0000000000000b04"[2]
+[2] "S-0000000000000b03"[7]
+[3] "S-0000000000000b03"[8]
+
+switchguid=0xb02
+Switch 8 "S-0000000000000b02" # "left" base port 0
+[5] "S-0000000000000b01"[3]
+[7] "H-0000000000000a11"[1]
+[8] "H-0000000000000a12"[1]
+
+switchguid=0xb02
+Switch 8 "S-0000000000000b03" # "right" base port 0
+[7] "S-0000000000000b05"[2]
+[8] "S-0000000000000b05"[3]
+
+Hca 1 "H-0000000000000a11" # "left1 mlx5_0"
+[1] "S-0000000000000b02"[7]
+
+Hca 1 "H-0000000000000a12" # "left2 mlx5_0"
+[1] "S-0000000000000b02"[8]
+"##;
+
+const LEFT: NodeId = NodeId::new(0xb02);
+const RIGHT: NodeId = NodeId { twin: 1, ..LEFT };
+
+#[test]
+fn a_second_switch_is_seen_where_its_uplinks_are_the_first_ones_host_ports() {
+    let seen = run(OVER_HOSTS, Script::new(), 20);
+    assert_eq!(seen.ids().len(), 9, "{:?}", seen.ids());
+    assert_eq!(seen.duplicates().len(), 1, "{:?}", seen.duplicates());
+    let topology = seen.model.topology();
+    let peer = |key| topology.port(key).unwrap().peer;
+    let far = NodeId::new(0xb05);
+    assert_eq!(peer(NodeId::new(0xb01).port(3)), Some(LEFT.port(5)));
+    assert_eq!(peer(far.port(2)), Some(RIGHT.port(7)));
+    assert_eq!(peer(far.port(3)), Some(RIGHT.port(8)));
+    // The hosts are where they are.
+    for (port, host) in [(7, 0xa11), (8, 0xa12)] {
+        assert_eq!(peer(LEFT.port(port)), Some(NodeId::new(host).port(1)));
+    }
+}
+
+/// A switch that is pulled and plugged in there, by the ports at which it had hosts: it was moved.
+#[test]
+fn a_switch_that_is_moved_to_its_host_ports_is_no_twin() {
+    let mut script = Script::new();
+    for port in [7, 8] {
+        script = script.at(Stamp::ZERO, Action::LinkDown(RIGHT.port(port)));
+        script = script.at(Stamp::from_secs(20), Action::LinkUp(RIGHT.port(port)));
+    }
+    for port in [5, 7, 8] {
+        script = script.at(Stamp::from_secs(20), Action::LinkDown(LEFT.port(port)));
+    }
+    let seen = run(OVER_HOSTS, script, 700);
+    assert!(seen.duplicates().is_empty(), "{:?}", seen.duplicates());
+    let peer = seen
+        .model
+        .topology()
+        .port(NodeId::new(0xb05).port(2))
+        .unwrap()
+        .peer;
+    assert_eq!(peer, Some(LEFT.port(7)));
+}
+
+/// While a host of the first switch is silent, its link is neither confirmed nor given up.
+#[test]
+fn a_silent_host_leaves_a_second_switch_in_doubt_and_keeps_its_place() {
+    let hosts = [NodeId::new(0xa11), NodeId::new(0xa12)];
+    let mut script = Script::new();
+    for port in [7, 8] {
+        script = script.at(Stamp::ZERO, Action::LinkDown(RIGHT.port(port)));
+        script = script.at(Stamp::from_secs(20), Action::LinkUp(RIGHT.port(port)));
+    }
+    for host in hosts {
+        script = script.at(Stamp::from_secs(15), Action::Kill(host));
+        script = script.at(Stamp::from_secs(700), Action::Revive(host));
+    }
+    let seen = run(OVER_HOSTS, script.clone(), 690);
+    let topology = seen.model.topology();
+    for (port, host) in [(7, hosts[0]), (8, hosts[1])] {
+        let peer = topology.port(LEFT.port(port)).unwrap().peer;
+        assert_eq!(peer, Some(host.port(1)));
+    }
+    // Once they answer, it is clear that there are two.
+    let seen = run(OVER_HOSTS, script, 1_400);
+    assert_eq!(seen.duplicates().len(), 1, "{:?}", seen.duplicates());
+}

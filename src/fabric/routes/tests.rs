@@ -212,3 +212,46 @@ proptest::proptest! {
         }
     }
 }
+
+#[test]
+fn a_block_that_the_sa_told_counts_as_told_and_a_table_of_all_switches_as_nobodys() {
+    let mut bench = bench();
+    let mut ports = [NO_ROUTE; 64];
+    ports[6] = 2;
+    let mut table = LinearForwardingTable::new();
+    table.set_ports(ports);
+    let mut record = LftRecord::new();
+    record.set_lid(LEAF_LID).set_block(1).set_table(table);
+    let mut told = |method: Method| {
+        let request = Mad::sa(method, LftRecord::ID, 0, 0b11, 1);
+        let reply = match method {
+            Method::GetTable => Mad::reply_table(&request.view(), &[record]),
+            _ => Mad::reply(&request.view(), &record),
+        };
+        let request = Request::of(&request, 1, Target::node(LEAF, 1));
+        let tables = &mut bench.tables;
+        tables.learn(Stamp::from_secs(20), &request, &reply)
+    };
+    assert!(!told(Method::GetTable));
+    assert!(told(Method::Get));
+    let entry = bench.tables.entry(LEAF, FAR_LID).unwrap();
+    let expected = Entry {
+        port: 2,
+        read: Stamp::from_secs(20),
+        told: true,
+    };
+    assert_eq!(entry, expected);
+    assert!(bench.tables.is_told(LEAF, FAR_LID) && !bench.tables.is_told(LEAF, 63));
+    assert!(bench.path(HOST.port(1), FAR_LID).hops[1].told);
+    // The switch's own word stands for itself.
+    bench.forward(LEAF, [2, NO_ROUTE]);
+    assert!(!bench.tables.entry(LEAF, FAR_LID).unwrap().told);
+}
+
+#[test]
+fn a_link_that_is_up_to_nobody_known_is_no_black_hole() {
+    let mut bench = bench();
+    bench.port(LEAF.port(3), 0, 0);
+    bench.forward(LEAF, [3, 3]);
+    assert_eq!(bench.end(FAR_LID), End::Unseen(3));
+}

@@ -181,6 +181,15 @@ fn bit_error_rates_are_written_as_such() {
     assert_eq!(problems, []);
     let minutes = Over::Rate(600_000_000_000);
     let hour = Over::Rate(3_600_000_000_000);
+    let (percent, problems) = parse("RawBER=50%\nRawBER=200%/1h:critical\n");
+    assert_eq!(problems, []);
+    assert_eq!(
+        rules_of(&percent, "RawBER"),
+        [
+            (50, Over::Trust(600_000_000_000), Severity::Warning),
+            (200, Over::Trust(3_600_000_000_000), Severity::Critical),
+        ]
+    );
     // In 1e18 bits.
     assert_eq!(
         rules_of(&t, "RawBER"),
@@ -195,7 +204,8 @@ fn bit_error_rates_are_written_as_such() {
         "RawBER=-1e-5",
         "RawBER=NaN",
         "RawBER=10^-5",
-        "RawBER=5%/h",
+        "RawBER=1001%/h",
+        "EffectiveBER=5%/h",
         "SymbolErrorCounter=1e-5",
     ] {
         let (_, problems) = parse(bad);

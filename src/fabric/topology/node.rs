@@ -3,7 +3,7 @@
 use crate::fabric::{DrPath, Guid, Lid, LinkSpeed, LinkWidth, NodeId, NodeKind, PortKey};
 use crate::mad::{
     MlnxExtPortInfo, MlnxSpeeds, NodeDescription, NodeInfo, PortCaps, PortCaps2, PortInfo,
-    PortInfoExtended, SwitchInfo,
+    SwitchInfo,
 };
 
 /// A switch, adapter or router.
@@ -42,9 +42,7 @@ pub struct Port {
     /// PortInfo, as last answered.
     pub info: Option<PortInfo>,
     /// Mellanox ExtendedPortInfo (FDR10), where asked.
-    pub vendor: Option<MlnxExtPortInfo>,
-    /// PortInfoExtended (FEC), where asked.
-    pub extended: Option<PortInfoExtended>,
+    pub vendor: Option<Box<MlnxExtPortInfo>>,
     /// Port GUID, where NodeInfo told it.
     pub guid: Option<Guid>,
     /// The other end of the link.
@@ -79,6 +77,42 @@ impl Port {
 }
 
 impl Node {
+    /// A node that was found at `entry`, by this route.
+    pub(super) fn found(
+        id: NodeId,
+        info: NodeInfo,
+        (route, entry): (DrPath, u8),
+        generation: u32,
+    ) -> Node {
+        Node {
+            id,
+            kind: NodeKind::from_code(info.node_type().code()),
+            info,
+            description: None,
+            switch: None,
+            ports: Vec::new(),
+            route,
+            entry,
+            proven: generation,
+            seen: generation,
+            present: true,
+            guarded: false,
+        }
+    }
+
+    /// Takes in a NodeInfo that came in answer at `entry`: it says which port that is.
+    pub(super) fn informed(&mut self, info: NodeInfo, entry: u8) {
+        self.info = info;
+        self.kind = NodeKind::from_code(info.node_type().code());
+        let ports = usize::from(info.num_ports()) + 1;
+        self.ports.resize_with(ports, Port::default);
+        let switch = self.kind == NodeKind::Switch;
+        let slot = if switch { 0 } else { usize::from(entry) };
+        if let Some(port) = self.ports.get_mut(slot) {
+            port.guid = Some(Guid(info.port_guid()));
+        }
+    }
+
     /// A port of this node.
     pub fn port(&self, number: u8) -> Option<&Port> {
         self.ports.get(usize::from(number))
@@ -140,6 +174,23 @@ impl Node {
     pub fn lid(&self, port: u8) -> Option<Lid> {
         let lid = self.mask_port(port)?.info.as_ref()?.lid();
         (lid != 0 && lid < 0xC000).then_some(lid)
+    }
+
+    /// First and last LID of each of its ports in this subnet: a switch has one port that counts.
+    pub fn lids(&self) -> impl Iterator<Item = (Lid, Lid)> {
+        let ports = match self.kind {
+            NodeKind::Switch => 0..=0,
+            _ => 1..=u8::try_from(self.ports.len().saturating_sub(1)).unwrap_or(u8::MAX),
+        };
+        let subnet = ports.filter(|p| self.is_in_subnet(*p));
+        subnet.filter_map(|p| self.lids_of(p))
+    }
+
+    /// First and last LID by which `port` is reached, as its LMC has it.
+    pub fn lids_of(&self, port: u8) -> Option<(Lid, Lid)> {
+        let lid = self.lid(port)?;
+        let lmc = self.mask_port(port)?.info.as_ref()?.lmc();
+        Some((lid, lid.saturating_add((1 << lmc) - 1)))
     }
 
     /// A LID by which the node can be asked anything: port 0's, or that of an active port, first

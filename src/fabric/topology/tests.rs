@@ -7,16 +7,20 @@ const LEAF: NodeId = NodeId::new(0xB);
 const SPINE: NodeId = NodeId::new(0xC);
 const FAR: NodeId = NodeId::new(0xD);
 
-/// Asks and answers NodeInfo along `path`, as discovery does.
+/// What a node is, and how many ports it has.
+const SWITCH: (NodeType, u8) = (NodeType::Switch, 3);
+const ADAPTER: (NodeType, u8) = (NodeType::Ca, 1);
+
+/// Asks and answers NodeInfo along `path`, as discovery does: `at` is who answers, and the port
+/// by which the question came in.
 fn node_info(
     t: &mut Topology,
-    id: NodeId,
-    kind: NodeType,
-    ports: u8,
-    entry: u8,
+    at: PortKey,
+    (kind, ports): (NodeType, u8),
     path: &[u8],
     via: Option<PortKey>,
 ) -> Changes {
+    let (id, entry) = (at.node, at.port);
     let request = Mad::smp_dr(Method::Get, NodeInfo::ID, 0, path, 1).unwrap();
     let mut info = NodeInfo::new();
     info.set_node_guid(id.guid.0)
@@ -42,47 +46,27 @@ fn port_info(t: &mut Topology, key: PortKey, state: PortState, lid: u16) -> Chan
     t.learn(&Request::of(&request, 1, target), &reply)
 }
 
+/// HOST[1] - LEAF[1], LEAF[2] - SPINE[1], as each discovery meets them.
+fn near(t: &mut Topology) {
+    node_info(t, HOST.port(1), ADAPTER, &[], None);
+    node_info(t, LEAF.port(1), SWITCH, &[1], Some(HOST.port(1)));
+    node_info(t, SPINE.port(1), SWITCH, &[1, 2], Some(LEAF.port(2)));
+}
+
+/// FAR[1] behind SPINE[3].
+fn far(t: &mut Topology) -> Changes {
+    let via = Some(SPINE.port(3));
+    node_info(t, FAR.port(1), ADAPTER, &[1, 2, 3], via)
+}
+
 /// HOST[1] - LEAF[1], LEAF[2] - SPINE[1], LEAF[3] - SPINE[2], SPINE[3] - FAR[1].
 fn small() -> Topology {
     let mut t = Topology::new();
     t.discovery_began(1);
-    node_info(&mut t, HOST, NodeType::Ca, 1, 1, &[], None);
-    node_info(
-        &mut t,
-        LEAF,
-        NodeType::Switch,
-        3,
-        1,
-        &[1],
-        Some(HOST.port(1)),
-    );
-    node_info(
-        &mut t,
-        SPINE,
-        NodeType::Switch,
-        3,
-        1,
-        &[1, 2],
-        Some(LEAF.port(2)),
-    );
-    node_info(
-        &mut t,
-        SPINE,
-        NodeType::Switch,
-        3,
-        2,
-        &[1, 3],
-        Some(LEAF.port(3)),
-    );
-    node_info(
-        &mut t,
-        FAR,
-        NodeType::Ca,
-        1,
-        1,
-        &[1, 2, 3],
-        Some(SPINE.port(3)),
-    );
+    near(&mut t);
+    let via = Some(LEAF.port(3));
+    node_info(&mut t, SPINE.port(2), SWITCH, &[1, 3], via);
+    far(&mut t);
     t
 }
 
@@ -123,15 +107,7 @@ fn nodes_behind_the_last_link_are_missing_until_they_answer() {
     let changes = port_info(&mut t, SPINE.port(3), PortState::Down, 0);
     assert_eq!(changes.list.last(), Some(&Change::NodeMissing(FAR)));
     assert!(!t.node(FAR).unwrap().present);
-    let changes = node_info(
-        &mut t,
-        FAR,
-        NodeType::Ca,
-        1,
-        1,
-        &[1, 2, 3],
-        Some(SPINE.port(3)),
-    );
+    let changes = far(&mut t);
     assert_eq!(
         changes.list,
         [
@@ -175,25 +151,7 @@ fn a_discovery_that_does_not_see_a_node_marks_it_and_at_last_forgets_it() {
     let mut forgotten = None;
     for generation in 2..20 {
         t.discovery_began(generation);
-        node_info(&mut t, HOST, NodeType::Ca, 1, 1, &[], None);
-        node_info(
-            &mut t,
-            LEAF,
-            NodeType::Switch,
-            3,
-            1,
-            &[1],
-            Some(HOST.port(1)),
-        );
-        node_info(
-            &mut t,
-            SPINE,
-            NodeType::Switch,
-            3,
-            1,
-            &[1, 2],
-            Some(LEAF.port(2)),
-        );
+        near(&mut t);
         let changes = t.discovery_ended();
         if generation == 2 {
             assert_eq!(changes.list, [Change::NodeMissing(FAR)]);
@@ -263,16 +221,8 @@ fn an_answer_to_a_lid_that_is_not_the_ports_own_is_not_believed() {
 
 /// NodeInfo of FAR behind a port of SPINE, with this many ports and by this entry.
 fn far_again(t: &mut Topology, via: u8, ports: u8, entry: u8) -> Changes {
-    let path = [1, 2, via];
-    node_info(
-        t,
-        FAR,
-        NodeType::Ca,
-        ports,
-        entry,
-        &path,
-        Some(SPINE.port(via)),
-    )
+    let (kind, path) = ((NodeType::Ca, ports), [1, 2, via]);
+    node_info(t, FAR.port(entry), kind, &path, Some(SPINE.port(via)))
 }
 
 #[test]
@@ -336,45 +286,24 @@ fn no_more_nodes_and_ports_are_taken_in_than_a_subnet_has() {
         let mut t = Topology::new();
         t.discovery_began(1);
         let mut told = 0;
+        let switch = |t: &mut Topology, guid| {
+            let at = NodeId::new(guid).port(1);
+            node_info(t, at, (NodeType::Switch, ports), &[1], None)
+        };
         for guid in 1..=most as u64 + 100 {
-            let id = NodeId::new(guid);
-            let changes = node_info(&mut t, id, NodeType::Switch, ports, 1, &[1], None);
+            let changes = switch(&mut t, guid);
             told += changes.list.iter().filter(|c| **c == Change::Full).count();
             assert_eq!(changes.who.is_some(), guid <= most as u64);
         }
         assert_eq!((t.len(), told), (most, 1));
         // Those that are known still answer, and their places are free once they are forgotten.
-        let again = node_info(
-            &mut t,
-            NodeId::new(1),
-            NodeType::Switch,
-            ports,
-            1,
-            &[1],
-            None,
-        );
+        let again = switch(&mut t, 1);
         assert!(again.who.is_some());
         t.discovery_began(20);
-        node_info(
-            &mut t,
-            NodeId::new(1),
-            NodeType::Switch,
-            ports,
-            1,
-            &[1],
-            None,
-        );
+        switch(&mut t, 1);
         t.discovery_ended();
         assert_eq!(t.len(), 1);
-        let fresh = node_info(
-            &mut t,
-            NodeId::new(9),
-            NodeType::Switch,
-            ports,
-            1,
-            &[1],
-            None,
-        );
+        let fresh = switch(&mut t, 9);
         assert!(fresh.who.is_some());
     }
 }

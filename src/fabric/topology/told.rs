@@ -5,11 +5,11 @@
 
 use std::collections::BTreeMap;
 
-use super::{Change, Changes, DrPath, Node, NodeKind, Port, Topology};
-use crate::fabric::{Guid, Lid, NodeId, PortKey, Request};
+use super::{Change, Changes, DrPath, Node, NodeKind, Topology};
+use crate::fabric::{Lid, NodeId, PortKey, Request};
 use crate::mad::{
     Attribute, LinkRecord, Mad, Method, NodeDescription, NodeInfo, NodeRecord, PortInfo,
-    PortInfoRecord, records,
+    PortInfoRecord, SwitchInfoRecord, records,
 };
 
 /// M_KeyProtectBits from which a Get without the key is not answered (spec 14.2.4).
@@ -42,6 +42,11 @@ impl Topology {
     /// Who the SA says is at the other end of this port, if its own words are missing.
     pub fn told(&self, via: PortKey) -> Option<&Told> {
         self.told.get(&via)
+    }
+
+    /// All that the SA told of who is at the other end of ports at which nobody answers.
+    pub fn all_told(&self) -> impl Iterator<Item = (PortKey, &Told)> {
+        self.told.iter().map(|(via, told)| (*via, told))
     }
 
     /// Learns from a single record that was asked for where a node is silent.
@@ -80,6 +85,14 @@ impl Topology {
             (PortInfoRecord::ID, None, Some(via)) if ok => {
                 if let Some(record) = records::<PortInfoRecord>(&view).next() {
                     self.told_port(via, record.port_info(), changes);
+                }
+            }
+            (SwitchInfoRecord::ID, Some(id), _) if ok => {
+                if let Some(record) = records::<SwitchInfoRecord>(&view).next()
+                    && let Some(node) = self.nodes.get_mut(&id)
+                    && node.guarded
+                {
+                    node.switch = Some(record.switch_info());
                 }
             }
             (PortInfoRecord::ID, Some(id), _) if ok => {
@@ -131,37 +144,17 @@ impl Topology {
         changes: &mut Changes,
     ) {
         let id = NodeId::new(info.node_guid());
-        let kind = NodeKind::from_code(info.node_type().code());
         let generation = self.generation;
         let route = self.node(via.node).and_then(|n| n.route.then(via.port));
+        let way = (route.unwrap_or(DrPath::LOCAL), entry);
         self.nodes.entry(id).or_insert_with(|| {
             changes.list.push(Change::NodeAppeared(id));
-            Node {
-                id,
-                kind,
-                info,
-                description: None,
-                switch: None,
-                ports: Vec::new(),
-                route: route.unwrap_or(DrPath::LOCAL),
-                entry,
-                proven: generation,
-                seen: generation,
-                present: true,
-                guarded: false,
-            }
+            Node::found(id, info, way, generation)
         });
         changes.list.extend(self.guard(id, true).list);
         self.saw(id, changes);
         if let Some(node) = self.nodes.get_mut(&id) {
-            node.info = info;
-            node.kind = kind;
-            node.ports
-                .resize_with(usize::from(info.num_ports()) + 1, Port::default);
-            let slot = if kind == NodeKind::Switch { 0 } else { entry };
-            if let Some(port) = node.ports.get_mut(usize::from(slot)) {
-                port.guid = Some(Guid(info.port_guid()));
-            }
+            node.informed(info, entry);
             if let Some(route) = route
                 && node.proven < generation
             {

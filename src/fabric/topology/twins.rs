@@ -5,7 +5,8 @@
 //! same port of the same GUID lead to two nodes, if both still do when asked again; and a port
 //! that its node says is down has nobody at its other end. Other facts of NodeInfo that differ
 //! raise the same question. Until the second answer nothing is concluded; a link that turns out
-//! to be gone was moved.
+//! to be gone was moved. The question is put to whoever of the known link's ends passes a
+//! directed route on: the switch at its other end, or, where a host is there, the node itself.
 //!
 //! Once a switch has a twin, which of them a further link leads to is found from the switches'
 //! own side, since a directed route tells them apart and a GUID does not.
@@ -132,6 +133,12 @@ impl Topology {
         }
     }
 
+    /// A directed route can lead on through this port.
+    fn passes_on(&self, key: PortKey) -> bool {
+        let switch = |n: &Node| n.kind == NodeKind::Switch;
+        self.local == Some(key) || self.node(key.node).is_some_and(switch)
+    }
+
     fn fit(&self, node: &Node, entry: u8, info: &NodeInfo) -> Fit {
         if !node.present {
             return Fit::Free;
@@ -143,7 +150,10 @@ impl Topology {
         }
         match node.port(entry) {
             Some(port) => match (port.peer, port.state()) {
-                (Some(peer), _) => Fit::Doubtful(Doubt::Behind(peer)),
+                (Some(peer), _) if self.passes_on(peer) => Fit::Doubtful(Doubt::Behind(peer)),
+                // No route leads back through a host: whether it is still there, its own port
+                // tells.
+                (Some(_), _) => Fit::Doubtful(Doubt::Behind(node.id.port(entry))),
                 (None, Some(DOWN)) => Fit::Doubtful(Doubt::Port(node.id.port(entry))),
                 (None, _) => Fit::Free,
             },
@@ -156,16 +166,19 @@ impl Topology {
         let doubted: Vec<PortKey> = self
             .claims
             .iter()
-            .filter(|(_, c)| c.doubt == Doubt::Behind(via) && c.node == peer.node)
+            .filter(|(_, c)| {
+                c.doubt == Doubt::Behind(via) && (c.node == peer.node || c.node == via.node)
+            })
             .map(|(at, _)| *at)
             .collect();
         for at in doubted {
             let Some(claim) = self.claims.remove(&at) else {
                 continue;
             };
-            let changed = self
-                .node(peer.node)
-                .is_some_and(|n| facts(&n.info) != facts(info));
+            let changed = claim.node == peer.node
+                && self
+                    .node(peer.node)
+                    .is_some_and(|n| facts(&n.info) != facts(info));
             let taken = claim.info.local_port() == peer.port;
             if changed && !taken {
                 // The node itself is another than it was, by both its links.
@@ -208,7 +221,8 @@ impl Topology {
             .filter(|(_, claim)| match claim.doubt {
                 Doubt::Behind(other) => {
                     let leads = self.port(other).and_then(|p| p.peer);
-                    all || leads.is_none_or(|peer| peer.node != claim.node)
+                    let own = other.node == claim.node;
+                    all || leads.is_none_or(|peer| !own && peer.node != claim.node)
                 }
                 Doubt::Port(_) => all,
             })
@@ -218,7 +232,10 @@ impl Topology {
             let Some(claim) = self.claims.remove(&at) else {
                 continue;
             };
-            if self.nodes.contains_key(&claim.node) {
+            // A host that is silent neither confirms its link nor gives it up.
+            let silent = matches!(claim.doubt, Doubt::Behind(own)
+                if own.node == claim.node && self.port(own).is_some_and(|p| p.peer.is_some()));
+            if !silent && self.nodes.contains_key(&claim.node) {
                 self.link(at, claim.node.port(claim.info.local_port()), changes);
             }
         }

@@ -13,6 +13,8 @@ use crate::mad::{PhysState, PortState, SmState};
 use crate::model::state::Slot;
 use crate::port::{LocalPort, Stamp};
 
+/// The most that is looked at in a tick.
+const DUE_AT_ONCE: usize = 2_000;
 /// Two SMs that both said so within this time are two masters.
 const MASTERS_WITHIN: Duration = Duration::from_secs(60);
 
@@ -29,7 +31,7 @@ struct Agreement {
 impl Model {
     /// Opens an alert, or sees it again. What of it is news goes into the log, unless that was
     /// said there already by `logged`.
-    fn alert(
+    pub(super) fn alert(
         &mut self,
         at: Stamp,
         key: Key,
@@ -69,7 +71,7 @@ impl Model {
     }
 
     /// Clears an alert, if it is open.
-    fn clear_alert(&mut self, at: Stamp, key: Key, logged: bool) {
+    pub(super) fn clear_alert(&mut self, at: Stamp, key: Key, logged: bool) {
         if !self.alerts.is_open(&key) {
             return;
         }
@@ -124,7 +126,7 @@ impl Model {
 
     fn judge_pegged(&mut self, at: Stamp, key: PortKey, pegged: Set, unpegged: Set, rose: Set) {
         for counter in Counter::ALL {
-            let alert = (Some(key), Kind::Pegged(counter));
+            let alert = (Some(key), Kind::Pegged(Watched::Of(counter)));
             if pegged & counter.bit() != 0 {
                 // One that was pegged before anybody looked is no news.
                 let severity = match rose & counter.bit() {
@@ -138,21 +140,47 @@ impl Model {
         }
     }
 
+    /// FEC counters reached their maximum, or left it. What was only repaired is no fault, and
+    /// fills its counter in time on every link; what was lost is one.
+    fn judge_pegged_fec(&mut self, at: Stamp, key: PortKey) {
+        let port = self.data(key.node).and_then(|n| n.port(key.port));
+        let Some(fec) = port.and_then(|p| p.fec.as_deref()) else {
+            return;
+        };
+        let (turned, pegged, rose) = fec.turned();
+        if turned == 0 {
+            return;
+        }
+        for watched in Watched::OTHERS {
+            let alert = (Some(key), Kind::Pegged(watched));
+            let lost = matches!(watched, Watched::FecUncorrectable | Watched::EffectiveBer);
+            if turned & watched.bit() == 0 {
+                continue;
+            }
+            if pegged & watched.bit() == 0 {
+                self.clear_alert(at, alert, false);
+                continue;
+            }
+            let severity = match lost && rose & watched.bit() != 0 {
+                true => Severity::Warning,
+                false => Severity::Info,
+            };
+            self.alert(at, alert, severity, None, false);
+        }
+    }
+
     /// A port's FEC counters were read.
     pub(in crate::model) fn judge_fec(&mut self, at: Stamp, key: PortKey) {
         self.alerts.limits.ensure();
         let whole = self.alerts.limits.whole_values;
-        for watched in [
-            Watched::FecUncorrectable,
-            Watched::RawBer,
-            Watched::EffectiveBer,
-        ] {
+        self.judge_pegged_fec(at, key);
+        for watched in Watched::OTHERS {
             let told = self.alerts.limits.watched & watched.bit() != 0;
             let new = || {
                 self.measured(key, watched)
                     .is_some_and(|(_, sample)| sample.gain > 0)
             };
-            let value = whole && watched == Watched::FecUncorrectable;
+            let value = whole && !watched.is_rate();
             if told && (value || new()) {
                 self.judge_counter(at, key, watched, true);
             }
@@ -166,26 +194,20 @@ impl Model {
         let port = node.port(key.port)?;
         let counter = match watched {
             Watched::Of(counter) => counter,
-            Watched::FecUncorrectable => {
-                let (value, since, gain) = port.fec.as_deref()?.uncorrectable();
+            other => {
+                let counted = port.fec.as_deref()?.counted(other)?;
                 let sample = Sample {
-                    gain,
+                    gain: counted.gain,
+                    span_ns: counted.span_ns,
+                    pegged: counted.pegged,
                     ..Sample::default()
                 };
-                return Some((if whole { value } else { since }, sample));
-            }
-            Watched::RawBer | Watched::EffectiveBer => {
-                let (raw, effective, span_ns) = port.fec.as_deref()?.gains();
-                let sample = Sample {
-                    gain: match watched {
-                        Watched::RawBer => raw,
-                        _ => effective,
-                    },
-                    span_ns,
-                    ..Sample::default()
+                let value = match (other.is_rate(), whole) {
+                    (true, _) => self.signalling(key).0 as u64,
+                    (false, true) => counted.value,
+                    (false, false) => counted.since,
                 };
-                let (bps, _) = self.signalling(key);
-                return Some((bps as u64, sample));
+                return Some((value, sample));
             }
         };
         let counters = port.counters.as_deref()?;
@@ -222,7 +244,11 @@ impl Model {
             return;
         };
         let sample = sampled.then_some(sample);
-        let excess = self.alerts.weigh(at, key, counter, sample, value);
+        let trusted = match counter {
+            Watched::RawBer => self.trusted_ber(key),
+            _ => None,
+        };
+        let excess = self.alerts.weigh(at, key, counter, sample, value, trusted);
         let alert = (Some(key), Kind::Counter(counter));
         match excess {
             Some(Excess {
@@ -242,9 +268,13 @@ impl Model {
         }
     }
 
-    /// Time has passed: looks at what is due.
+    /// Time has passed: looks at what is due. Where very much is at once, the rest waits for the
+    /// next second, so that no tick holds up the screen.
     pub(in crate::model) fn judge_due(&mut self, at: Stamp) {
-        while let Some(due) = self.alerts.next_due(at) {
+        for _ in 0..DUE_AT_ONCE {
+            let Some(due) = self.alerts.next_due(at) else {
+                return;
+            };
             match due {
                 Due::Window(window) => {
                     if let Some((port, counter)) = self.alerts.window_is_due(at, window) {
@@ -294,7 +324,6 @@ impl Model {
         let disabled = info.phys_state() == PhysState::Disabled;
         let own = self.data(key.node).and_then(|n| n.port(key.port));
         let had_link = own.is_some_and(|p| p.had_link) || last.is_some();
-        let below_best = own.is_some_and(|p| p.below_best);
 
         if down {
             self.judge_peer(at, Some(key), true);
@@ -344,8 +373,7 @@ impl Model {
             }
             return;
         };
-        let best = (Some(first), Kind::BelowBest);
-        self.set_alert(at, best, below_best, Severity::Warning, false);
+        self.judge_best(at, first);
         if let Some(agreement) = self.agreement(key, peer) {
             use Severity::{Info, Warning};
             let all = [
@@ -363,6 +391,19 @@ impl Model {
                 }
             }
         }
+    }
+
+    /// The ends of a port's link do not agree on MTU or virtual lanes, and that is sure.
+    pub(in crate::model) fn ends_disagree(&self, key: PortKey) -> bool {
+        // Asked of every row, and of most fabrics no.
+        if !self.alerts.any_ends_disagree() {
+            return false;
+        }
+        let peer = self.topology.port(key).and_then(|p| p.peer);
+        let first = peer.map_or(key, |p| p.min(key));
+        [Kind::MtuMismatch, Kind::VlMismatch]
+            .iter()
+            .any(|kind| self.alerts.is_open(&(Some(first), *kind)))
     }
 
     /// Whether both ends of a link agree on MTU and virtual lanes: those that the SM set are in
@@ -427,6 +468,11 @@ impl Model {
             let alert = (Some(via), Kind::PeerSilent);
             self.set_alert(at, alert, !answers, Severity::Warning, true);
         }
+    }
+
+    /// Whoever is there is silent because an M_Key protects it: no fault, and no alert.
+    pub(in crate::model) fn withdraw_peer(&mut self, via: PortKey) {
+        self.alerts.discard(&(Some(via), Kind::PeerSilent));
     }
 
     /// A node whose GUID another one has was found, or is gone.

@@ -84,6 +84,8 @@ impl Alerts {
                     rule: key.2,
                     head: window.head,
                     sums: window.sums,
+                    spans: window.spans.to_vec(),
+                    pegged: window.pegged,
                     last: window.last,
                     held: window.held,
                 })
@@ -122,6 +124,9 @@ impl Alerts {
             // Looked at with the next tick.
             Kind::TwoMasters(..) => self.plan(Stamp::ZERO, key),
             _ => {}
+        }
+        if !self.is_open(&key) {
+            self.follow(&key, true);
         }
         if let Some(old) = self.open.insert(key, alert) {
             *self.counts.of(old.severity) -= 1;
@@ -326,7 +331,11 @@ impl Model {
         }
         for w in &ledger.windows {
             if let Some(key) = self.alerts.limits.place(w.port, &w.counter, w.rule) {
-                let window = Window::told(w.head, w.sums, w.last, w.held);
+                let mut window = Window::told(w.head, w.sums, w.last, w.held);
+                window.pegged = w.pegged;
+                for (own, told) in window.spans.iter_mut().zip(&w.spans) {
+                    *own = *told;
+                }
                 self.alerts.restore(at, key, window);
             }
         }

@@ -25,15 +25,21 @@ pub enum Watched {
     RawBer,
     /// The bit error rate after correction.
     EffectiveBer,
+    /// Blocks that forward error correction repaired.
+    FecCorrectable,
+    /// Symbols in them that were wrong.
+    FecSymbols,
 }
 
 impl Watched {
-    const COUNT: usize = COUNTERS + 3;
+    const COUNT: usize = COUNTERS + Watched::OTHERS.len();
     /// All that is no counter of PortCounters, in the order of their numbers.
-    const OTHERS: [Watched; 3] = [
+    pub const OTHERS: [Watched; 5] = [
         Watched::FecUncorrectable,
         Watched::RawBer,
         Watched::EffectiveBer,
+        Watched::FecCorrectable,
+        Watched::FecSymbols,
     ];
 
     /// The classic name.
@@ -43,6 +49,8 @@ impl Watched {
             Watched::FecUncorrectable => "PortFECUncorrectableBlockCtr",
             Watched::RawBer => RATES[0],
             Watched::EffectiveBer => RATES[1],
+            Watched::FecCorrectable => "PortFECCorrectableBlockCtr",
+            Watched::FecSymbols => "PortFECCorrectedSymbolCtr",
         }
     }
 
@@ -58,6 +66,8 @@ impl Watched {
             Watched::FecUncorrectable => COUNTERS as u8,
             Watched::RawBer => COUNTERS as u8 + 1,
             Watched::EffectiveBer => COUNTERS as u8 + 2,
+            Watched::FecCorrectable => COUNTERS as u8 + 3,
+            Watched::FecSymbols => COUNTERS as u8 + 4,
         }
     }
 
@@ -67,6 +77,11 @@ impl Watched {
             Some(other) => Watched::OTHERS.get(other).copied(),
             None => Counter::ALL.get(index).copied().map(Watched::Of),
         }
+    }
+
+    /// It is a bit error rate, not a counter.
+    pub const fn is_rate(self) -> bool {
+        matches!(self, Watched::RawBer | Watched::EffectiveBer)
     }
 
     /// The set of this one alone.
@@ -96,6 +111,10 @@ pub struct Window {
     /// Number of the newest bucket.
     pub head: u64,
     pub sums: [u32; BUCKETS],
+    /// Of a bit error rate: how long was counted, ms.
+    pub spans: [u32; BUCKETS],
+    /// Of a bit error rate: its counter reached its maximum, and counted no further.
+    pub pegged: bool,
     /// When it was last added to.
     pub last: Stamp,
     /// Its limit was exceeded, and was not undercut by half since.
@@ -117,7 +136,7 @@ impl Window {
             sums,
             last,
             held,
-            due: Stamp::ZERO,
+            ..Window::default()
         }
     }
 
@@ -128,10 +147,14 @@ impl Window {
         }
         if now - self.head >= BUCKETS as u64 {
             self.sums = [0; BUCKETS];
+            self.spans = [0; BUCKETS];
         } else {
             for bucket in self.head + 1..=now {
-                if let Some(sum) = self.sums.get_mut((bucket % BUCKETS as u64) as usize) {
-                    *sum = 0;
+                let at = (bucket % BUCKETS as u64) as usize;
+                for all in [&mut self.sums, &mut self.spans] {
+                    if let Some(one) = all.get_mut(at) {
+                        *one = 0;
+                    }
                 }
             }
         }
@@ -145,8 +168,42 @@ impl Window {
         self.last = self.last.max(at);
     }
 
+    /// When no more than this is left in it, if nothing is added.
+    fn falls_to(&self, few: u64, length: u64) -> Stamp {
+        const ALL: u64 = BUCKETS as u64;
+        let mut left = self.sum();
+        let mut oldest = (self.head + 1).saturating_sub(ALL);
+        while left > few && oldest < self.head {
+            let sum = self.sums.get((oldest % ALL) as usize).copied();
+            left -= u64::from(sum.unwrap_or(0));
+            if left > few {
+                oldest += 1;
+            }
+        }
+        Stamp((oldest + ALL).saturating_mul(step(length)))
+    }
+
     fn sum(&self) -> u64 {
         self.sums.iter().map(|n| u64::from(*n)).sum()
+    }
+
+    /// Counted for so long, as far as a rate's sample tells.
+    fn count_time(&mut self, sample: &Sample) {
+        self.pegged = sample.pegged;
+        if let Some(span) = self.spans.get_mut((self.head % BUCKETS as u64) as usize) {
+            let ms = u32::try_from(sample.span_ns / 1_000_000).unwrap_or(u32::MAX);
+            *span = span.saturating_add(ms);
+        }
+    }
+
+    /// The time that a rate is taken over, of a window of `length` ns: all of it, or what was
+    /// counted before the counter reached its maximum.
+    fn time(&self, length: u64) -> u64 {
+        let counted: u64 = self.spans.iter().map(|ms| u64::from(*ms) * 1_000_000).sum();
+        match self.pegged {
+            true if counted > 0 => counted.min(length),
+            _ => length,
+        }
     }
 }
 
@@ -161,6 +218,8 @@ pub struct Sample {
     pub share: f64,
     /// The time since the sample before, ns; 0 if that is not known.
     pub span_ns: u64,
+    /// The counter is at its maximum.
+    pub pegged: bool,
 }
 
 /// What exceeds which limit.
@@ -188,7 +247,7 @@ pub struct Limits {
 fn length(over: Over) -> Option<u64> {
     match over {
         Over::Value => None,
-        Over::Window(ns) | Over::Share(ns) | Over::Rate(ns) => Some(ns),
+        Over::Window(ns) | Over::Share(ns) | Over::Rate(ns) | Over::Trust(ns) => Some(ns),
     }
 }
 
@@ -258,7 +317,7 @@ impl Limits {
 impl Alerts {
     /// Takes a counter's sample (or none: time has passed), and says what it exceeds: the
     /// gravest, and of those the first. `value`: what it counted; of a bit error rate what the
-    /// link carries, bit/s.
+    /// link carries, bit/s. `trusted`: the bit error rate that its FEC is trusted with.
     pub fn weigh(
         &mut self,
         at: Stamp,
@@ -266,6 +325,7 @@ impl Alerts {
         counter: Watched,
         sample: Option<Sample>,
         value: u64,
+        trusted: Option<f64>,
     ) -> Option<Excess> {
         let c = counter.index();
         let mut worst: Option<Excess> = None;
@@ -274,7 +334,18 @@ impl Alerts {
             let Some(rule) = self.limits.rule(c, index) else {
                 continue;
             };
-            let (measured, held) = match (rule.over, length(rule.over)) {
+            // Of a rate: errors by bits that are at the limit.
+            let per_bit = match (rule.over, trusted) {
+                (Over::Rate(_), _) => rule.limit as f64 / RATE_UNIT,
+                (Over::Trust(_), Some(trusted)) => rule.limit as f64 / 100.0 * trusted,
+                (Over::Trust(_), None) => continue,
+                _ => 0.0,
+            };
+            let (over, shown) = match rule.over {
+                Over::Trust(ns) => (Over::Rate(ns), (per_bit * RATE_UNIT).round() as u64),
+                over => (over, rule.shown),
+            };
+            let (measured, held) = match (over, length(over)) {
                 (Over::Value, _) | (_, None) => (value, value > rule.limit),
                 (over, Some(length)) => {
                     let key = (port, c, index);
@@ -282,23 +353,13 @@ impl Alerts {
                     let rate = matches!(over, Over::Rate(_));
                     // Bits that the link carries within this time.
                     let bits = |ns: u64| value as f64 * (ns as f64 / 1e9);
-                    // So many errors within the whole time are at the limit. One that was seen
-                    // for a part of it has at least the rate that this makes.
-                    let limit = match (rate, value) {
-                        (false, _) => rule.limit,
-                        // A link that is down carries nothing.
-                        (true, 0) => u64::MAX,
-                        (true, _) => (rule.limit as f64 / RATE_UNIT * bits(length)) as u64,
-                    };
                     let gain = sample.map_or(0, |s| if share { s.waited_ms } else { s.gain });
                     // What stays below the limit needs no window: it cannot exceed it. Links
                     // have errors that are corrected all the time.
                     let begins = gain > 0
                         && sample.is_some_and(|s| match over {
                             Over::Share(_) => s.share > rule.shown as f64,
-                            Over::Rate(_) => {
-                                s.gain as f64 > rule.limit as f64 / RATE_UNIT * bits(s.span_ns)
-                            }
+                            Over::Rate(_) => s.gain as f64 > per_bit * bits(s.span_ns),
                             _ => true,
                         });
                     let known = self.limits.windows.get_mut(&key);
@@ -311,13 +372,25 @@ impl Alerts {
                     if gain > 0 {
                         window.add(at, gain);
                     }
+                    if let (true, Some(sample)) = (rate, &sample) {
+                        window.count_time(sample);
+                    }
                     let sum = window.sum();
+                    // So many errors within the whole time are at the limit. One that was seen
+                    // for a part of it has at least the rate that this makes; a counter that
+                    // reached its maximum had the rate that it shows until then.
+                    let limit = match (rate, value) {
+                        (false, _) => rule.limit,
+                        // A link that is down carries nothing.
+                        (true, 0) => u64::MAX,
+                        (true, _) => (per_bit * bits(window.time(length))) as u64,
+                    };
                     window.held = sum > limit || window.held && sum > limit / 2;
                     let shown = if share {
                         let whole = (length / 1_000_000).max(1);
                         (sum.saturating_mul(100) / whole).min(100)
                     } else if rate {
-                        (sum as f64 / bits(length).max(1.0) * RATE_UNIT) as u64
+                        (sum as f64 / bits(window.time(length)).max(1.0) * RATE_UNIT) as u64
                     } else {
                         sum
                     };
@@ -328,29 +401,34 @@ impl Alerts {
                 worst = Some(Excess {
                     severity: rule.severity,
                     value: measured,
-                    limit: rule.shown,
-                    over: rule.over,
+                    limit: shown,
+                    over,
                 });
             }
         }
         for index in 0..u8::try_from(count).unwrap_or(u8::MAX) {
-            if let Some(length) = self.limits.rule(c, index).and_then(|r| length(r.over)) {
-                self.look_again(at, (port, c, index), length, worst.is_some());
-            }
+            self.look_again(at, (port, c, index), worst.is_some());
         }
         worst
     }
 
-    /// Plans when a window is looked at next: with the next bucket while an alert depends on
-    /// it, else when nothing is left in it.
-    fn look_again(&mut self, at: Stamp, key: WindowKey, length: u64, often: bool) {
-        let Some(window) = self.limits.windows.get_mut(&key) else {
+    /// Plans when a window is looked at next: once it may undercut its limit by half while an
+    /// alert depends on it, else when nothing is left in it. A rate's limit moves with the time
+    /// that it was seen for: such a window is looked at with the next bucket.
+    fn look_again(&mut self, at: Stamp, key: WindowKey, alerts: bool) {
+        let Some(rule) = self.limits.rule(key.1, key.2) else {
             return;
         };
-        let wanted = if often {
-            Stamp((at.0 / step(length) + 1).saturating_mul(step(length)))
-        } else {
-            Stamp(window.last.0.saturating_add(length))
+        let (Some(length), Some(window)) = (length(rule.over), self.limits.windows.get_mut(&key))
+        else {
+            return;
+        };
+        let wanted = match rule.over {
+            Over::Rate(_) | Over::Trust(_) if alerts => {
+                Stamp((at.0 / step(length) + 1).saturating_mul(step(length)))
+            }
+            _ if alerts && window.held => window.falls_to(rule.limit / 2, length),
+            _ => Stamp(window.last.0.saturating_add(length)),
         };
         let planned = window.due != Stamp::ZERO && window.due > at;
         if planned && window.due <= wanted {
@@ -376,15 +454,12 @@ impl Alerts {
             let known = self.is_open(&(Some(port), super::Kind::Counter(counter)));
             return known.then_some((port, counter));
         }
-        self.look_again(at, key, length, false);
+        self.look_again(at, key, false);
         Some((port, counter))
     }
 
     /// Puts a window back as a keyframe told it.
     pub fn restore(&mut self, at: Stamp, key: WindowKey, window: Window) {
-        let Some(length) = self.limits.rule(key.1, key.2).and_then(|r| length(r.over)) else {
-            return;
-        };
         self.limits.windows.insert(
             key,
             Window {
@@ -392,7 +467,7 @@ impl Alerts {
                 ..window
             },
         );
-        self.look_again(at, key, length, window.held);
+        self.look_again(at, key, window.held);
     }
 
     /// Forgets the windows of a node.
@@ -439,15 +514,17 @@ mod tests {
         let mut a = alerts("SymbolErrorCounter=10/h");
         let port = NodeId::new(1).port(1);
         // Ten within an hour are not above ten; the eleventh is.
-        assert_eq!(a.weigh(secs(100), port, SYMBOL, gain(10), 0), None);
-        let e = a.weigh(secs(1_000), port, SYMBOL, gain(1), 0).unwrap();
+        assert_eq!(a.weigh(secs(100), port, SYMBOL, gain(10), 0, None), None);
+        let e = a
+            .weigh(secs(1_000), port, SYMBOL, gain(1), 0, None)
+            .unwrap();
         assert_eq!((e.value, e.limit), (11, 10));
         // Of those ten nothing is left an hour later, and one is not above half of ten.
-        assert_eq!(a.weigh(secs(3_900), port, SYMBOL, None, 0), None);
+        assert_eq!(a.weigh(secs(3_900), port, SYMBOL, None, 0, None), None);
         // Ten a day never exceed ten an hour.
         for hour in 2..50 {
             let at = secs(hour * 7_200);
-            assert_eq!(a.weigh(at, port, SYMBOL, gain(8), 0), None);
+            assert_eq!(a.weigh(at, port, SYMBOL, gain(8), 0, None), None);
         }
     }
 
@@ -455,18 +532,55 @@ mod tests {
     fn it_holds_until_half_of_the_limit_is_undercut() {
         let mut a = alerts("SymbolErrorCounter=10/h");
         let port = NodeId::new(1).port(1);
-        a.weigh(secs(0), port, SYMBOL, gain(5), 0);
-        assert!(a.weigh(secs(1_800), port, SYMBOL, gain(6), 0).is_some());
+        a.weigh(secs(0), port, SYMBOL, gain(5), 0, None);
+        assert!(
+            a.weigh(secs(1_800), port, SYMBOL, gain(6), 0, None)
+                .is_some()
+        );
         // The first five are gone: six are left, above half of ten.
-        assert!(a.weigh(secs(3_700), port, SYMBOL, None, 0).is_some());
-        assert!(a.weigh(secs(5_500), port, SYMBOL, None, 0).is_none());
+        assert!(a.weigh(secs(3_700), port, SYMBOL, None, 0, None).is_some());
+        assert!(a.weigh(secs(5_500), port, SYMBOL, None, 0, None).is_none());
+    }
+
+    #[test]
+    fn a_window_is_looked_at_when_it_may_be_over_and_not_before() {
+        let mut a = alerts("SymbolErrorCounter=10/h");
+        let port = NodeId::new(1).port(1);
+        let looks = |a: &mut Alerts, until: u64| {
+            let mut all = Vec::new();
+            while let Some(&(when, _)) = a.due.first().filter(|(when, _)| when.0 <= secs(until).0) {
+                let Some(Due::Window(key)) = a.next_due(when) else {
+                    continue;
+                };
+                if a.window_is_due(when, key).is_some() {
+                    a.weigh(when, port, SYMBOL, None, 0, None);
+                }
+                all.push(when.0 / 1_000_000_000);
+            }
+            all
+        };
+        // Buckets of 300 s: 4 errors in the one from 0 s on, 6 from 300 s on, 3 from 900 s on.
+        a.weigh(secs(10), port, SYMBOL, gain(4), 0, None);
+        a.weigh(secs(310), port, SYMBOL, gain(6), 0, None);
+        a.weigh(secs(910), port, SYMBOL, gain(3), 0, None);
+        // At 3,600 s 9 are left and at 3,900 s 3, which is half of ten or less; nothing is left
+        // an hour after the last one.
+        assert_eq!(looks(&mut a, 10_000), [3_610, 3_900, 4_510]);
+        assert_eq!((a.limits.windows.len(), a.due.len()), (0, 0));
     }
 
     #[test]
     fn nothing_is_kept_of_a_port_that_is_quiet_again() {
         let mut a = alerts("SymbolErrorCounter=10/h");
         for number in 1..=200 {
-            a.weigh(secs(5), NodeId::new(1).port(number), SYMBOL, gain(1), 0);
+            a.weigh(
+                secs(5),
+                NodeId::new(1).port(number),
+                SYMBOL,
+                gain(1),
+                0,
+                None,
+            );
         }
         assert_eq!((a.limits.windows.len(), a.due.len()), (200, 200));
         let at = secs(2 * 3_600);
@@ -480,9 +594,9 @@ mod tests {
     fn the_gravest_limit_counts() {
         let mut a = alerts("SymbolErrorCounter=10/h:info\nSymbolErrorCounter=100/h:critical");
         let port = NodeId::new(1).port(1);
-        let e = a.weigh(secs(1), port, SYMBOL, gain(50), 0).unwrap();
+        let e = a.weigh(secs(1), port, SYMBOL, gain(50), 0, None).unwrap();
         assert_eq!((e.severity, e.limit), (Severity::Info, 10));
-        let e = a.weigh(secs(2), port, SYMBOL, gain(51), 0).unwrap();
+        let e = a.weigh(secs(2), port, SYMBOL, gain(51), 0, None).unwrap();
         assert_eq!(
             (e.severity, e.value, e.limit),
             (Severity::Critical, 101, 100)

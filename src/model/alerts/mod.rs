@@ -10,6 +10,7 @@
 //! | here | the open alerts, the cleared ones, and what is due |
 //! | `limits` | compiled thresholds, and increments within a time |
 //! | `judge` | which event opens or clears what |
+//! | `links` | links below their best, and what most of them have in common |
 //! | `words` | alerts in words, for screens and reports |
 //! | `keep` | alerts as a keyframe tells them |
 //!
@@ -19,6 +20,7 @@
 mod judge;
 mod keep;
 mod limits;
+mod links;
 mod words;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -28,11 +30,13 @@ use std::time::Duration;
 
 use super::Counter;
 use crate::event::Severity;
+use crate::fabric::best::Shortfall;
 use crate::fabric::thresholds::{Over, Thresholds};
 use crate::fabric::{Guid, NodeId, PortKey};
 use crate::port::Stamp;
 pub use limits::Watched;
 use limits::{Limits, WindowKey};
+pub(super) use links::Links;
 
 /// The most cleared alerts that are remembered.
 pub const CLEARED: usize = 1_000;
@@ -48,12 +52,15 @@ const LASTS: Duration = Duration::from_secs(900);
 pub enum Kind {
     /// A counter is above its threshold.
     Counter(Watched),
-    /// A counter is at the maximum of its field: new errors cannot be seen.
-    Pegged(Counter),
+    /// A counter, or one behind a bit error rate, is at the maximum of its field: new errors
+    /// cannot be seen.
+    Pegged(Watched),
     /// A link that was up is down.
     LinkDown,
     /// A link runs below the width or speed that both ends can do.
     BelowBest,
+    /// Most links of the fabric run below the width or speed that both ends can do, in this way.
+    MostBelowBest(Shortfall),
     /// The two ends of a link do not agree on its MTU.
     MtuMismatch,
     /// Both ends of a link use an MTU below the one that both can do.
@@ -131,7 +138,7 @@ impl Kind {
             Kind::Counter(c) => c.name(),
             Kind::Pegged(_) => "pegged",
             Kind::LinkDown => "link_down",
-            Kind::BelowBest => "below_best",
+            Kind::BelowBest | Kind::MostBelowBest(_) => "below_best",
             Kind::MtuMismatch => "mtu_mismatch",
             Kind::MtuBelowBest => "mtu_below_best",
             Kind::VlMismatch => "vl_mismatch",
@@ -158,6 +165,7 @@ impl fmt::Display for Kind {
         f.write_str(self.name())?;
         match self {
             Kind::Pegged(c) => write!(f, "/{}", c.name()),
+            Kind::MostBelowBest(cause) => write!(f, "/{cause}"),
             Kind::SmStalled(guid) | Kind::Note(guid) => write!(f, "/{}", Guid(*guid)),
             Kind::TwoMasters(a, b) => write!(f, "/{}/{}", Guid(*a), Guid(*b)),
             _ => Ok(()),
@@ -169,6 +177,9 @@ impl FromStr for Kind {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Kind, ()> {
+        if let Some(cause) = text.strip_prefix("below_best/") {
+            return cause.parse().map(Kind::MostBelowBest);
+        }
         let mut parts = text.split('/');
         let name = parts.next().ok_or(())?;
         let mut guid = || -> Result<u64, ()> {
@@ -194,7 +205,7 @@ impl FromStr for Kind {
             "device_gone" => Kind::DeviceGone,
             "recording_stopped" => Kind::RecordingStopped,
             "note" => Kind::Note(guid()?),
-            "pegged" => Kind::Pegged(parts.next().and_then(Counter::from_name).ok_or(())?),
+            "pegged" => Kind::Pegged(parts.next().and_then(Watched::from_name).ok_or(())?),
             _ => Kind::Counter(Watched::from_name(name).ok_or(())?),
         })
     }
@@ -275,6 +286,10 @@ pub(super) struct Alerts {
     suspects: BTreeMap<Key, Stamp>,
     /// Since when which SM says that it is master.
     masters: BTreeMap<u64, Stamp>,
+    /// The open alert about most links.
+    most_below: Option<Shortfall>,
+    /// Open alerts about ends that do not agree.
+    disagreements: usize,
     /// Something that a view shows has changed.
     changed: bool,
 }
@@ -360,6 +375,7 @@ impl Alerts {
         alert.text = text.into();
         *self.counts.of(severity) += 1;
         self.open.insert(key, alert);
+        self.follow(&key, true);
         if matches!(key.1, Kind::Note(_)) {
             self.bound_notes(at);
         }
@@ -396,6 +412,7 @@ impl Alerts {
             return;
         };
         self.changed = true;
+        self.follow(key, false);
         *self.counts.of(alert.severity) -= 1;
         alert.cleared = Some(at);
         alert.text = text.into();
@@ -403,6 +420,20 @@ impl Alerts {
             self.cleared.pop_front();
         }
         self.cleared.push_back(alert);
+    }
+
+    /// Forgets an open alert that is told of elsewhere.
+    pub fn discard(&mut self, key: &Key) {
+        if let Some(alert) = self.open.remove(key) {
+            self.changed = true;
+            self.follow(key, false);
+            *self.counts.of(alert.severity) -= 1;
+        }
+    }
+
+    /// How grave an open alert is.
+    pub fn severity(&self, key: &Key) -> Option<Severity> {
+        self.open.get(key).map(|a| a.severity)
     }
 
     /// When an open alert was last seen.
@@ -507,10 +538,7 @@ impl Alerts {
             .copied()
             .collect();
         for key in gone {
-            if let Some(alert) = self.open.remove(&key) {
-                *self.counts.of(alert.severity) -= 1;
-                self.changed = true;
-            }
+            self.discard(&key);
         }
     }
 }

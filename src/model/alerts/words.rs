@@ -86,6 +86,7 @@ impl Model {
             }
             Kind::Counter(c) => c.name().to_owned(),
             Kind::BelowBest => "link below its best".to_owned(),
+            Kind::MostBelowBest(_) => "most links below their best".to_owned(),
             Kind::RecordingStopped | Kind::Note(_) => self.open_cause(key),
             kind => self.alert_cause(&(key.0, kind), None),
         }
@@ -99,7 +100,19 @@ impl Model {
             None => Guid(guid).to_string(),
         };
         match kind {
-            Kind::Counter(c) => counter_words(c, measure),
+            Kind::Counter(c) => {
+                // What counts errors stopped counting.
+                let stopped = about.is_some_and(|port| {
+                    let own = self.data(port.node).and_then(|n| n.port(port.port));
+                    let counted = own.and_then(|p| p.fec.as_deref()?.counted(c));
+                    counted.is_some_and(|counted| counted.pegged)
+                });
+                counter_words(c, measure, stopped)
+            }
+            Kind::Pegged(c) if c.is_rate() => format!(
+                "the lane counters behind {} are at their maximum: new errors cannot be seen",
+                c.name()
+            ),
             Kind::Pegged(c) => {
                 format!("{} is at its maximum: new errors cannot be seen", c.name())
             }
@@ -118,6 +131,7 @@ impl Model {
                 format!("link{to} is down{why}")
             }
             Kind::BelowBest => about.map_or_else(String::new, |k| self.below_words(k)),
+            Kind::MostBelowBest(cause) => self.most_words(cause),
             Kind::MtuMismatch => self.ends_words(about, "MTU", |i| i.neighbor_mtu().to_string()),
             Kind::MtuBelowBest => self.mtu_words(about),
             Kind::VlMismatch => {
@@ -226,7 +240,7 @@ fn number_of(key: &Key) -> u64 {
     hash.finish()
 }
 
-fn counter_words(c: Watched, measure: Option<&Measure>) -> String {
+fn counter_words(c: Watched, measure: Option<&Measure>, stopped: bool) -> String {
     let name = c.name();
     let Some(&Measure { value, limit, over }) = measure else {
         return format!("{name} is above its limit");
@@ -246,13 +260,20 @@ fn counter_words(c: Watched, measure: Option<&Measure>) -> String {
         ),
         Over::Rate(ns) => {
             let rate = |n: u64| n as f64 / RATE_UNIT;
+            // A block beyond repair has more than one wrong bit, and counts as one.
+            let least = match stopped || c == Watched::EffectiveBer {
+                true => "at least ",
+                false => "",
+            };
             format!(
-                "{name} is {} within {}, limit {:e}",
+                "{name} is {least}{} within {}, limit {:e}",
                 Ber::Is(rate(value)),
                 window_words(ns),
                 rate(limit)
             )
         }
         Over::Value => format!("{name} is {value}, limit {limit}"),
+        // Weighed as a rate.
+        Over::Trust(_) => format!("{name} is above its limit"),
     }
 }

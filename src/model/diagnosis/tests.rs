@@ -196,3 +196,118 @@ fn a_link_that_goes_down_cleanly_is_a_restart_before_it_is_a_cable() {
     let found = of(&[(LinkDowned, 3), (SymbolError, 70)], &[]);
     assert!(found[1].starts_with("Suspect the cable or its connectors first"));
 }
+
+/// What an operator meets, and what is said first: a switch's port leaf[2] here, an adapter's
+/// node7[1] there. (LinkDownedCounter and discards are counted in the same hours.)
+#[test]
+fn what_operators_meet_is_told_in_the_words_they_need() {
+    type Counts<'a> = &'a [(Counter, u64)];
+    let cases: &[(&str, Counts<'_>, Counts<'_>, &[&str])] = &[
+        (
+            "a dirty connector on the way from the host",
+            &[
+                (SymbolError, 4_521),
+                (LinkErrorRecovery, 2),
+                (RcvErrors, 17),
+            ],
+            &[],
+            &[
+                "Suspect the cable or node7[1]'s transmitter, then leaf[2]'s receiver: leaf[2] \
+               counts 4521 SymbolErrorCounter, 2 LinkErrorRecoveryCounter, 17 PortRcvErrors, \
+               node7[1] counts none.",
+            ],
+        ),
+        (
+            "a broken cable that trains again and again",
+            &[(SymbolError, 60_001), (LinkDowned, 4), (XmitDiscards, 310)],
+            &[(SymbolError, 41_330), (RcvErrors, 12), (LinkDowned, 4)],
+            &[
+                "Suspect the cable or its connectors: both directions are damaged: leaf[2] counts \
+                 60001 SymbolErrorCounter, node7[1] counts 41330 SymbolErrorCounter, 12 \
+                 PortRcvErrors.",
+                "Suspect the cable or its connectors first: the link went down 4 times \
+                 (LinkDownedCounter) and packets were damaged.",
+                "Suspect the link's going down: packets had no way out then: leaf[2] discarded \
+                 310 packets (PortXmitDiscards).",
+            ],
+        ),
+        (
+            "a host that was rebooted twice",
+            &[(LinkDowned, 2)],
+            &[(LinkDowned, 1)],
+            &[
+                "Suspect a restart of node7[1], or a cable that was pulled or is loose: the link \
+               went down 2 times (LinkDownedCounter) without a damaged packet.",
+            ],
+        ),
+        (
+            "damage upstream that this host only receives",
+            &[],
+            &[(RcvRemotePhysicalErrors, 1_204)],
+            &[
+                "Not this link: suspect one on the way to leaf[2]: node7[1] received 1204 packets \
+               that were already marked as bad (PortRcvRemotePhysicalErrors).",
+            ],
+        ),
+        (
+            "damage here, and elsewhere upstream",
+            &[(SymbolError, 88)],
+            &[(RcvRemotePhysicalErrors, 3)],
+            &[
+                "Suspect the cable or node7[1]'s transmitter, then leaf[2]'s receiver: leaf[2] \
+                 counts 88 SymbolErrorCounter, node7[1] counts none.",
+                "Not this link: suspect one on the way to leaf[2]: node7[1] received 3 packets \
+                 that were already marked as bad (PortRcvRemotePhysicalErrors).",
+            ],
+        ),
+        (
+            "a host that does not drain its queue",
+            &[(XmitDiscards, 5_210)],
+            &[],
+            &[
+                "Suspect node7[1]: it takes packets too slowly: leaf[2] discarded 5210 packets \
+               (PortXmitDiscards).",
+            ],
+        ),
+        (
+            "a job with the wrong partition key",
+            &[(RcvConstraintErrors, 96)],
+            &[],
+            &[
+                "Suspect the partition configuration: node7[1] sends with a P_Key that this port \
+               does not admit: leaf[2] refused 96 packets (PortRcvConstraintErrors).",
+            ],
+        ),
+        (
+            "an adapter that builds packets wrongly",
+            &[(RcvErrors, 14)],
+            &[],
+            &[
+                "Suspect node7[1]'s transmitter or the cable, or packets that node7[1] builds \
+               wrongly: leaf[2] counts 14 PortRcvErrors, node7[1] counts none.",
+            ],
+        ),
+        (
+            "a receiver that gives up while nothing is in error: credits, not damage",
+            &[(ExcessiveBufferOverrun, 3)],
+            &[],
+            &[
+                "Suspect node7[1]: it sends without credits; compare both ends' OperVLs and MTU: \
+               leaf[2] counts 3 ExcessiveBufferOverrunErrors.",
+            ],
+        ),
+        (
+            "a thousand errors this way and two that way",
+            &[(SymbolError, 2)],
+            &[(SymbolError, 1_000), (LocalLinkIntegrity, 1)],
+            &[
+                "Suspect the cable or leaf[2]'s transmitter, then node7[1]'s receiver: node7[1] \
+               counts 1000 SymbolErrorCounter, 1 LocalLinkIntegrityErrors, leaf[2] counts 2 \
+               SymbolErrorCounter.",
+            ],
+        ),
+    ];
+    for (what, near, far, words) in cases {
+        assert_eq!(of(near, far), *words, "{what}");
+    }
+}

@@ -136,6 +136,39 @@ fn field_report_04_base_counters_take_over_when_the_wide_ones_are_refused_later(
     assert!(!s.texts().iter().any(|t| t.contains("reset")));
 }
 
+/// Field report 5: what is not known is shown as unknown, and everything else as ever.
+#[test]
+fn field_report_05_codes_without_a_meaning_are_shown_as_unknown() {
+    use crate::report::{self, Format};
+    let mut s = Session::fabric();
+    // Node type 9, port state 7 and physical state 14, a width and a speed of no name.
+    s.appear(Some(key(SWITCH, 3)), 0x90, NodeType::new(9), 1, 1, "odd");
+    let mut info = PortInfo::new();
+    info.set_port_state(PortState::new(7))
+        .set_phys_state(PhysState::new(14))
+        .set_lid(9);
+    s.port_info(key(0x90, 1), &info);
+    info.set_port_state(PortState::Active)
+        .set_link_width_active(LinkWidth::new(0x40))
+        .set_link_speed_active(LinkSpeed::new(8));
+    s.port_info(key(SWITCH, 3), &info);
+    let nodes = report::nodes(&s.model, s.now, Format::Text);
+    let line = |report: &str, start: &str| {
+        let line = report.lines().find(|l| l.starts_with(start));
+        line.unwrap_or_else(|| panic!("{start}: {report}"))
+            .split_whitespace()
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(line(&nodes, "odd")[1], "??");
+    let ports = report::ports(&s.model, s.now, Format::Text);
+    let odd = line(&ports, "odd").join(" ");
+    assert!(odd.contains("unknown (0x7) unknown (0xe)"), "{odd}");
+    assert!(ports.contains("  ??? ???  "), "{ports}");
+    // The others are there, with what they are.
+    assert_eq!(line(&nodes, "leaf")[1], "SW");
+}
+
 /// Field report 5: a counter or attribute that the tool does not know broke it.
 #[test]
 fn field_report_05_an_unknown_attribute_changes_no_counter() {

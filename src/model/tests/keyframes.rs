@@ -65,7 +65,7 @@ fn a_gap_in_the_numbers_is_counted_once() {
     assert_eq!(s.model.header(s.now).dropped, 12);
 }
 
-fn known(s: &Session, at: u64) -> Vec<Event> {
+pub(super) fn known(s: &Session, at: u64) -> Vec<Event> {
     // The exchanges of the session, as an encoder would keep them.
     let mut sent = std::collections::BTreeMap::new();
     let mut list = Vec::new();

@@ -22,6 +22,7 @@ pub(super) fn local(sm_lid: u16) -> LocalPort {
         cap_mask: 0,
         pkey_index: Some(0),
         pkey_limited: false,
+        pkeys: vec![0xFFFF],
     }
 }
 
@@ -314,16 +315,16 @@ fn every_generic_trap_is_told_with_names_and_ports() {
     let keys = [(12, "0003 0001"), (16, "00008001 00 000048 00 000052")];
     let keys_259 = [(12, "0003 0001 8001 00 000048 00 000052"), (58, "0002 02")];
     type Details<'a> = &'a [(usize, &'a str)];
-    let cases: [(u16, Details<'_>, &str); 17] = [
+    let cases: [(u16, Details<'_>, &str); 22] = [
         (
             64,
             &[(16, port_gid)],
-            "node7 mlx5_0 (fe80::1101) is in service",
+            "node7 mlx5_0[1] (fe80::1101) is in service",
         ),
         (
             65,
             &[(16, port_gid)],
-            "node7 mlx5_0 (fe80::1101) is out of service",
+            "node7 mlx5_0[1] (fe80::1101) is out of service",
         ),
         (
             66,
@@ -356,37 +357,65 @@ fn every_generic_trap_is_told_with_names_and_ports() {
         (
             144,
             &[(12, "0003"), (16, "00000002")],
-            "local change at node7 mlx5_0 (LID 3): CapabilityMask 0x00000002",
+            "local change at node7 mlx5_0[1] (LID 3): CapabilityMask 0x00000002, now IsSM, \
+             no longer IsExtendedSpeedsSupported",
         ),
         (
             144,
             &[(12, "0003 0001"), (20, "0001")],
-            "local change at node7 mlx5_0 (LID 3): NodeDescription",
+            "local change at node7 mlx5_0[1] (LID 3): NodeDescription",
+        ),
+        // Each of the flags at byte 20, and several.
+        (
+            144,
+            &[(12, "0003 0001"), (20, "0002")],
+            "local change at node7 mlx5_0[1] (LID 3): LinkWidthEnabled",
+        ),
+        (
+            144,
+            &[(12, "0003 0001"), (20, "0004")],
+            "local change at node7 mlx5_0[1] (LID 3): LinkSpeedEnabled",
+        ),
+        (
+            144,
+            &[(12, "0003 0001"), (20, "0008")],
+            "local change at node7 mlx5_0[1] (LID 3): SM priority",
+        ),
+        (
+            144,
+            &[(12, "0003 0001"), (20, "0016")],
+            "local change at node7 mlx5_0[1] (LID 3): LinkWidthEnabled, LinkSpeedEnabled, \
+             HierarchyInfo",
+        ),
+        (
+            144,
+            &[(12, "0003 0001"), (20, "0020 0c02")],
+            "local change at node7 mlx5_0[1] (LID 3): CapabilityMask2 is now 0x0c02",
         ),
         (
             145,
             &[(12, "0003"), (16, "0000000000000077")],
-            "SystemImageGUID of node7 mlx5_0 (LID 3) is now 0x0000000000000077",
+            "SystemImageGUID of node7 mlx5_0[1] (LID 3) is now 0x0000000000000077",
         ),
         (
             256,
             &[(12, "0003 0000 01 00 0015 00000001 1122334455667788")],
-            "bad M_Key at leaf (LID 2) from node7 mlx5_0 (LID 3): Get(PortInfo) modifier 0x1",
+            "bad M_Key at leaf (LID 2) from node7 mlx5_0[1] (LID 3): Get(PortInfo) modifier 0x1",
         ),
         (
             257,
             &keys,
-            "bad P_Key 0x8001 from node7 mlx5_0 (LID 3) QP 0x48 to login1 mlx5_0 (LID 1) QP 0x52 seen by leaf (LID 2)",
+            "bad P_Key 0x8001 from node7 mlx5_0[1] (LID 3) QP 0x48 to login1 mlx5_0[1] (LID 1) QP 0x52 seen by leaf (LID 2)",
         ),
         (
             258,
             &keys,
-            "bad Q_Key 0x8001 from node7 mlx5_0 (LID 3) QP 0x48 to login1 mlx5_0 (LID 1) QP 0x52 seen by leaf (LID 2)",
+            "bad Q_Key 0x8001 from node7 mlx5_0[1] (LID 3) QP 0x48 to login1 mlx5_0[1] (LID 1) QP 0x52 seen by leaf (LID 2)",
         ),
         (
             259,
             &keys_259,
-            "bad P_Key 0x8001 from node7 mlx5_0 (LID 3) QP 0x48 to login1 mlx5_0 (LID 1) QP 0x52 at leaf[2] (LID 2)",
+            "bad P_Key 0x8001 from node7 mlx5_0[1] (LID 3) QP 0x48 to login1 mlx5_0[1] (LID 1) QP 0x52 at leaf[2] (LID 2)",
         ),
     ];
     for (number, details, words) in cases {
@@ -419,7 +448,7 @@ fn notices_about_paths_name_their_ends() {
     };
     assert_eq!(
         told(&mut s, 68, 1 << 2 | 1 << 5 | 1 << 13, 0x80),
-        "notice 68: paths from leaf (LID 2) to node7 mlx5_0 (fe80::1101) of partition 0x8001 are no \
+        "notice 68: paths from leaf (LID 2) to node7 mlx5_0[1] (fe80::1101) of partition 0x8001 are no \
          longer valid: new ones will be told"
     );
     let line = s.model.log().back().unwrap();
@@ -470,6 +499,61 @@ fn words_from_outside_are_cleaned() {
     assert!(s.texts().iter().all(|t| !t.chars().any(char::is_control)));
     assert_eq!(s.model.closed(), Some("a\\x1b]0;title\\x07b"));
     assert_eq!(s.model.header(s.now).malformed, 1);
+}
+
+/// Traps of board management (260 is BMTrap) and congestion control: offsets as in `mad::notice`.
+#[test]
+fn traps_of_other_classes_name_who_asked_and_what_the_board_says() {
+    let mut s = Session::fabric();
+    let mut told = |class: MgmtClass, number: u16, details: &[u8]| {
+        let mut bytes = [0; 64];
+        bytes[0] = 0x82;
+        bytes[4..6].copy_from_slice(&number.to_be_bytes());
+        bytes[7] = 2;
+        bytes[10..10 + details.len()].copy_from_slice(details);
+        let mut mad = Mad::perf(Method::Trap, Notice::ID, 0, 1);
+        mad.set_class(class);
+        mad.set_data(&Notice::from_bytes(&bytes).unwrap());
+        s.receive(mad);
+        let text = s.texts().last().copied().unwrap_or_default().to_owned();
+        (text, s.model.log().back().and_then(|l| l.about))
+    };
+    let leaf = Some(key(SWITCH, 0));
+    // LID 3, Get, attribute 0x11, modifier 7, QP 0x48, the key.
+    let key = [0x5e; 8];
+    let asked = [0, 3, 1, 0, 0, 0x11, 0, 0, 0, 7, 0, 0, 0, 0x48];
+    let (text, about) = told(MgmtClass::BoardMgt, 259, &[&asked[..], &key].concat());
+    assert_eq!(
+        text,
+        "notice 259: bad B_Key at leaf (LID 2) from node7 mlx5_0[1] (LID 3) QP 0x48: Get(attribute \
+         0x0011) \
+         modifier 0x7"
+    );
+    assert_eq!(about, leaf);
+    // Two more bytes before the modifier.
+    let asked = [0, 3, 2, 0, 0, 0x17, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0x48];
+    let (text, _) = told(MgmtClass::CongCtrl, 0, &[&asked[..], &key].concat());
+    assert_eq!(
+        text,
+        "notice 0: bad CC_Key at leaf (LID 2) from node7 mlx5_0[1] (LID 3) QP 0x48: Set(attribute \
+         0x0017) \
+         modifier 0x7"
+    );
+    // BMTrap: three bytes of data of a chassis.
+    let (text, about) = told(
+        MgmtClass::BoardMgt,
+        260,
+        &[3, 4, 0, 1, 2, 0xde, 0xad, 0xbe, 0xff],
+    );
+    assert_eq!(
+        text,
+        "notice 260: board management of leaf (LID 2): CME (chassis) modifier 0x102: deadbe"
+    );
+    assert_eq!(about, leaf);
+    // 259 of subnet management is something else, and 128 of board management nothing known.
+    let (text, _) = told(MgmtClass::BoardMgt, 128, &[0, 2]);
+    assert_eq!(text, "notice 128: trap 128 from leaf (LID 2)");
+    assert!(!s.texts().iter().any(|t| t.contains("5e5e")));
 }
 
 #[test]

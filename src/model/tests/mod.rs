@@ -4,7 +4,9 @@
 
 mod alerts;
 mod counters;
+mod fec;
 mod keyframes;
+mod links;
 mod log;
 mod optional;
 mod ports;

@@ -9,31 +9,31 @@ use crate::mad::{
 use crate::model::Ber;
 use crate::model::view::{DetailGroup, FecView};
 
-fn host() -> PortKey {
+pub(super) fn host() -> PortKey {
     key(HOST, 1)
 }
 
 /// The host's port runs 4x HDR, with this FEC.
-fn hdr(s: &mut Session, mode: FecMode) {
+pub(super) fn hdr(s: &mut Session, mode: FecMode) {
     let mut info = edr(3);
     info.set_link_speed_ext_active(LinkSpeedExt::Hdr);
     s.port_info(host(), &info);
     fec_mode(s, mode);
 }
 
-fn fec_mode(s: &mut Session, mode: FecMode) {
+pub(super) fn fec_mode(s: &mut Session, mode: FecMode) {
     let mut info = PortInfoExtended::new();
     info.set_cap_mask(1).set_fec_mode_active(mode);
     let ask = Mad::smp_lid(Method::Get, PortInfoExtended::ID, 1, 0);
     s.exchange(Target::port(host(), 1), ask, &info);
 }
 
-fn speeds(s: &mut Session, c: &PortExtendedSpeeds) {
+pub(super) fn speeds(s: &mut Session, c: &PortExtendedSpeeds) {
     let ask = Mad::perf_port(PortExtendedSpeeds::ID, 1, 0);
     s.exchange(Target::port(host(), 1), ask, c);
 }
 
-fn rs(symbols: u32, lost: u32) -> PortExtendedSpeeds {
+pub(super) fn rs(symbols: u32, lost: u32) -> PortExtendedSpeeds {
     let mut c = PortExtendedSpeeds::new();
     c.set_correctable_blocks(symbols)
         .set_uncorrectable_blocks(lost)
@@ -41,7 +41,7 @@ fn rs(symbols: u32, lost: u32) -> PortExtendedSpeeds {
     c
 }
 
-fn fec(s: &Session) -> FecView {
+pub(super) fn fec(s: &Session) -> FecView {
     s.model.fec(host(), s.now).unwrap()
 }
 
@@ -71,7 +71,8 @@ fn bit_error_rates_are_errors_by_the_bits_that_the_wire_carried() {
     // 51 and 2 in 6.375e12 bits; 306 and 2 in twice as many.
     let now = fec(&s);
     let words = [now.raw, now.effective, now.raw_since, now.effective_since].map(|b| b.to_string());
-    assert_eq!(words, ["8.0e-12", "3.1e-13", "2.4e-11", "1.6e-13"]);
+    // A lost block has more than one wrong bit.
+    assert_eq!(words, ["8.0e-12", ">=3.1e-13", "2.4e-11", ">=1.6e-13"]);
     let lost = now.counters[1];
     assert_eq!(lost.name, "PortFECUncorrectableBlockCtr");
     assert_eq!((lost.value, lost.since), (Num::Is(9), Num::Is(2)));
@@ -132,7 +133,7 @@ fn what_counts_as_an_error_goes_by_the_fec_mode() {
     }
     // 4x EDR: 4 * 25.78125 Gb/s for 10 s are 1.03125e12 bits; 44 and 4 of them.
     assert_eq!(fec(&s).raw.to_string(), "4.3e-11");
-    assert_eq!(fec(&s).effective.to_string(), "3.9e-12");
+    assert_eq!(fec(&s).effective.to_string(), ">=3.9e-12");
     // Without FEC, what the lanes detect is what there is.
     let mut s = Session::fabric();
     fec_mode(&mut s, FecMode::None);
@@ -377,92 +378,6 @@ fn an_unchanged_sum_says_that_ports_are_as_they_were() {
     assert!(of(&s, 1).2);
 }
 
-/// Severity, text and whether it is open of the alerts of this kind.
-fn alerts(s: &Session, kind: &str) -> Vec<(crate::event::Severity, String, bool)> {
-    let rows = s.model.alerts();
-    let of_kind = rows.iter().filter(|a| a.kind == kind);
-    of_kind
-        .map(|a| (a.severity, a.text.clone(), a.cleared.is_none()))
-        .collect()
-}
-
-#[test]
-fn corrected_errors_of_a_healthy_link_are_no_alert_and_cost_nothing() {
-    let mut s = Session::fabric();
-    hdr(&mut s, FecMode::Rs);
-    // 4 lanes of 53.125 Gb/s carry 6.375e12 bits in 30 s: 63,750 errors are 1e-8.
-    for n in 0..120u32 {
-        s.at(10.0 + 30.0 * f64::from(n)).tick();
-        speeds(&mut s, &rs(1_000 + 63_750 * n, 7));
-    }
-    assert_eq!(fec(&s).raw.to_string(), "1.0e-8");
-    assert_eq!(s.model.alert_counts().all(), 0);
-    assert!(s.model.alerts.limits.windows.is_empty());
-}
-
-#[test]
-fn a_bit_error_rate_above_its_limit_is_an_alert_until_half_of_it_is_undercut() {
-    use crate::event::Severity::{Critical, Warning};
-    let mut s = Session::fabric();
-    hdr(&mut s, FecMode::Rs);
-    s.at(10.0);
-    speeds(&mut s, &rs(1_000, 7));
-    // 10 minutes carry 1.275e14 bits, so the limit of 1e-5 is 1.275e9 errors. From 70 s on there
-    // are 204,000,000 in 30 s (3.2e-5): the seventh sample makes 1.428e9, 1.12e-5 of all.
-    let mut symbols = 1_000;
-    for n in 1..=7 {
-        assert_eq!(alerts(&s, "RawBER"), []);
-        symbols += 204_000_000;
-        s.at(40.0 + 30.0 * f64::from(n)).tick();
-        speeds(&mut s, &rs(symbols, 7));
-    }
-    let words = "RawBER is 1.1e-5 within 10 min, limit 1e-5";
-    assert_eq!(alerts(&s, "RawBER"), [(Warning, words.to_owned(), true)]);
-    let rows = s.model.alerts();
-    let row = rows.iter().find(|a| a.kind == "RawBER").unwrap();
-    assert_eq!(
-        (row.about, row.opened),
-        (Some(host()), Stamp::from_secs(250))
-    );
-    assert_eq!(
-        s.model.suspicion(row).unwrap(),
-        "suspect the cable, its connectors or leaf[2]'s transmitter"
-    );
-    drop(rows);
-    // Ten minutes have twelve parts of 50 s. When the one that began at 150 s is left, at 750 s,
-    // two samples (4.08e8) are within, which is below half of the limit; before that, four.
-    for sec in 251..=800 {
-        s.at(f64::from(sec)).tick();
-        if sec % 30 == 10 {
-            symbols += 63_750;
-            speeds(&mut s, &rs(symbols, 7));
-        }
-    }
-    let rows = s.model.alerts();
-    let row = rows.iter().find(|a| a.kind == "RawBER").unwrap();
-    assert_eq!(row.cleared, Some(Stamp::from_secs(750)));
-    drop(rows);
-    // 150 blocks lost in 10 minutes: 1.18e-12. That there are more than 100 is an alert as well.
-    s.at(820.0);
-    speeds(&mut s, &rs(symbols, 157));
-    let words = "EffectiveBER is 1.2e-12 within 10 min, limit 1e-12";
-    assert_eq!(
-        alerts(&s, "EffectiveBER"),
-        [(Warning, words.to_owned(), true)]
-    );
-    let words = "PortFECUncorrectableBlockCtr rose by 150 within 1 h, limit 100";
-    assert_eq!(
-        alerts(&s, "PortFECUncorrectableBlockCtr"),
-        [(Critical, words.to_owned(), true)]
-    );
-    // The link goes down: a link that carries nothing has no rate.
-    s.at(830.0).port_info(host(), &down());
-    for sec in 831..=900 {
-        s.at(f64::from(sec)).tick();
-    }
-    assert!(alerts(&s, "EffectiveBER").iter().all(|(.., open)| !open));
-}
-
 #[test]
 fn causes_that_were_read_decide_whom_a_diagnosis_blames() {
     let mut s = Session::fabric();
@@ -552,7 +467,7 @@ fn a_baseline_counts_fec_anew() {
     assert_eq!(new.counters[1].since, Num::Is(3));
     // 255 and 3 in the 6.375e12 bits of 30 s.
     assert_eq!(new.raw_since.to_string(), "4.0e-11");
-    assert_eq!(new.effective_since.to_string(), "4.7e-13");
+    assert_eq!(new.effective_since.to_string(), ">=4.7e-13");
     assert_eq!(new.observed, Duration::from_secs(30));
     // A port that was not read by then: all is new.
     let before = crate::model::Baseline::nothing_at(Stamp::ZERO);

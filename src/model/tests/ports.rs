@@ -185,3 +185,23 @@ fn size_counts_each_link_once() {
     assert_eq!((size.switches, size.cas, size.links), (1, 2, 2));
     assert_eq!((size.ports, size.connected, size.missing), (5, 4, 0));
 }
+
+/// A switch with a random forwarding table says so by LinearFDBCap 0 (bytes 0 and 1 of
+/// SwitchInfo) and RandomFDBCap above 0 (2 and 3).
+#[test]
+fn a_switch_with_a_random_forwarding_table_says_that_it_is_not_shown() {
+    let mut s = Session::fabric();
+    let mut bytes = [0; SwitchInfo::LEN];
+    bytes[2..4].copy_from_slice(&[0x0c, 0x00]);
+    let info = SwitchInfo::from_bytes(&bytes).unwrap();
+    let ask = Mad::smp_lid(Method::Get, SwitchInfo::ID, 0, 0);
+    s.exchange(Target::node(NodeId::new(SWITCH), 1), ask, &info);
+    let name = s.model.name(NodeId::new(SWITCH)).to_owned();
+    let told = format!("{name} uses a random forwarding table (of 3072 entries): it is not shown");
+    let routes = s.model.routes(NodeId::new(SWITCH), s.now).unwrap();
+    assert_eq!(routes.note.as_ref(), Some(&told));
+    let uses = s.model.uses(key(SWITCH, 2), s.now).unwrap();
+    assert_eq!(uses.note.as_ref(), Some(&told));
+    let path = s.model.path(key(HOST, 1), 0x77, s.now);
+    assert_eq!((path.arrives, path.end), (false, told));
+}

@@ -364,18 +364,23 @@ fn rate(text: &str, line: &mut PortLine) {
         } else {
             speed
         };
-        line.speed = match speed {
-            "SDR" => Some(LinkSpeed::Sdr),
-            "DDR" => Some(LinkSpeed::Ddr),
-            "QDR" => Some(LinkSpeed::Qdr),
-            "FDR10" => Some(LinkSpeed::Fdr10),
-            "FDR" => Some(LinkSpeed::Fdr),
-            "EDR" => Some(LinkSpeed::Edr),
-            "HDR" => Some(LinkSpeed::Hdr),
-            "NDR" => Some(LinkSpeed::Ndr),
-            "XDR" => Some(LinkSpeed::Xdr),
-            "???" => Some(LinkSpeed::Unknown),
-            _ => line.speed,
-        };
+        line.speed = self::speed(speed).or(line.speed);
     }
+}
+
+/// A speed by its name.
+pub fn speed(word: &str) -> Option<LinkSpeed> {
+    Some(match word {
+        "SDR" => LinkSpeed::Sdr,
+        "DDR" => LinkSpeed::Ddr,
+        "QDR" => LinkSpeed::Qdr,
+        "FDR10" => LinkSpeed::Fdr10,
+        "FDR" => LinkSpeed::Fdr,
+        "EDR" => LinkSpeed::Edr,
+        "HDR" => LinkSpeed::Hdr,
+        "NDR" => LinkSpeed::Ndr,
+        "XDR" => LinkSpeed::Xdr,
+        "???" => LinkSpeed::Unknown,
+        _ => return None,
+    })
 }

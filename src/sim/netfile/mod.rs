@@ -2,11 +2,13 @@
 //!
 //! Neither format has a grammar, so reading is forgiving: a line that is not understood, a
 //! link that only one end knows, a node that is there twice are reported with their line and
-//! the rest is used. A comment `# m_key 0x1234 protect 2 lease 30` before a node protects it. `include` and `do` of ibsim are reported too: this room reads no files
-//! and runs no commands.
+//! the rest is used. A comment `# m_key 0x1234 protect 2 lease 30` before a node protects it,
+//! and `# sim …` comments say more ([`scenario`]). `include` and `do` of ibsim are reported too:
+//! this room reads no files and runs no commands.
 
 mod line;
 mod print;
+mod scenario;
 
 use std::collections::HashMap;
 
@@ -16,6 +18,7 @@ use crate::fabric::{LinkSpeed, LinkWidth, NodeKind, widest};
 use crate::mad::LinkWidths;
 use line::{Header, Line, PortLine, Sticky};
 pub use print::print;
+pub use scenario::scenario;
 
 /// A line that could not be used, or not wholly.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -276,8 +279,12 @@ fn node(
         .chain(sticky.speed)
         .max();
     let device = sticky.device.unwrap_or(0);
-    let generation = Generation::of_device(device)
-        .unwrap_or_else(|| Generation::for_speed(fastest.unwrap_or(DEFAULT_SPEED)));
+    // A device whose links are faster than others of its kind is of a newer generation.
+    let generation = match (Generation::of_device(device), fastest) {
+        (Some(known), Some(speed)) => known.max(Generation::for_speed(speed)),
+        (Some(known), None) => known,
+        (None, speed) => Generation::for_speed(speed.unwrap_or(DEFAULT_SPEED)),
+    };
     let mut spec = NodeSpec::new(kind, guid, "", generation, ports);
     spec.description = header
         .description

@@ -37,7 +37,8 @@ impl World {
             // A kernel answers what no process of its host wants.
             return finish(mad, Status::UNSUPPORTED_ATTRIBUTE);
         }
-        if !self.sm_awake() {
+        let key = mad.sm_key();
+        if !self.sm_awake() || (key != 0 && key != self.options.sm_key) {
             return Verdict::Silence;
         }
         match (method, id) {
@@ -80,8 +81,7 @@ impl World {
     }
 
     fn query(&mut self, mad: &mut Mad) -> Verdict {
-        // Nobody knows the key: this SM has none to tell.
-        if self.options.sa_trusts.contains(&mad.attr_id()) {
+        if mad.sm_key() == 0 && self.options.sa_trusts.contains(&mad.attr_id()) {
             return finish(mad, Status::sa(SaStatus::Denied));
         }
         match mad.attr_id() {
@@ -119,8 +119,10 @@ impl World {
         let mut found: Vec<R> = Vec::new();
         let mut seen = 0u64;
         let query = mad.data().to_vec();
+        let errs = self.options.sa_errs.clone();
         make(self, mad, &mut |record: R| {
             seen += 1;
+            let record = with_errors(&errs, record);
             let fits = asked.iter().all(|c| c.agree(&query, record.bytes()));
             if fits && found.len() <= most {
                 found.push(record);
@@ -153,4 +155,19 @@ impl World {
         let segments = data.div_ceil(SEGMENT).saturating_sub(1) as u64;
         Verdict::Reply(time + segments * nanos(self.options.segment))
     }
+}
+
+/// A record with the bits that the SA has wrong.
+fn with_errors<R: Attribute>(errs: &[(u16, u16, usize)], record: R) -> R {
+    if errs.is_empty() {
+        return record;
+    }
+    let mut bytes = record.bytes().to_vec();
+    let lid = bytes.first_chunk().map(|lid| u16::from_be_bytes(*lid));
+    for (id, of, byte) in errs {
+        if let (true, Some(byte)) = (*id == R::ID && lid == Some(*of), bytes.get_mut(*byte)) {
+            *byte ^= 1;
+        }
+    }
+    R::from_bytes(&bytes).unwrap_or(record)
 }

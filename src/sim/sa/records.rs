@@ -20,9 +20,9 @@ impl World {
     /// End ports with a LID whose link is up: node, port number, flat index.
     fn end_ports(&self) -> Vec<(u32, u8, u32)> {
         (0u32..)
-            .zip(&self.ports)
-            .filter(|(_, p)| p.lid != 0 && p.is_up())
-            .map(|(i, p)| (p.node, p.number, i))
+            .zip(self.ports.iter().zip(&self.subnet))
+            .filter(|(_, (p, reached))| p.lid != 0 && p.is_up() && **reached)
+            .map(|(i, (p, _))| (p.node, p.number, i))
             .collect()
     }
 
@@ -122,8 +122,9 @@ impl World {
     }
 
     pub(super) fn link_records(&mut self, _: &Mad, give: &mut dyn FnMut(LinkRecord)) {
-        for port in &self.ports {
-            let Some(peer) = self.ports.get(port.peer as usize).filter(|_| port.is_up()) else {
+        for (port, reached) in self.ports.iter().zip(&self.subnet) {
+            let up = port.is_up() && *reached;
+            let Some(peer) = self.ports.get(port.peer as usize).filter(|_| up) else {
                 continue;
             };
             let lid = |node, number| self.end_port(node, number).map_or(0, |p| p.lid);

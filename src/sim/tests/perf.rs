@@ -235,7 +235,7 @@ fn a_redirected_agent_answers_where_it_sends_to() {
         client.now,
         Action::Redirect {
             node,
-            to: Some(other),
+            to: Some((other, 0xFFFF)),
         },
     );
     let tid = client.tid();

@@ -6,6 +6,7 @@ use ratatui::layout::Rect;
 use super::{App, Over};
 use crate::port::Stamp;
 use crate::tui::facts::Facts;
+use crate::tui::keys::Cmd;
 use crate::tui::panes::sheet::{Rows, Sheet, inset};
 use crate::tui::panes::{self, alerts, detail, footer, header, help, log, timeline};
 use crate::tui::table::RowKey;
@@ -81,9 +82,9 @@ impl<F: Facts> App<F> {
         self.selected_line = None;
         self.body(rest.0, buf, facts, at);
         self.tabs(tabs, buf, paused);
-        self.last_line(keys, buf);
         self.frozen = frozen;
         self.told = told;
+        self.last_line(keys, buf);
     }
 
     fn body(&mut self, area: Rect, buf: &mut Buffer, facts: &F, at: Stamp) {
@@ -163,7 +164,15 @@ impl<F: Facts> App<F> {
         } else if let Some(text) = &self.message {
             footer::draw_message(area, buf, text, look);
         } else {
-            footer::draw_keys(area, buf, self.scope(), self.kind, look);
+            // One key both ways: the word is what it does now.
+            let now = [
+                (Cmd::Play, self.told.play_word()),
+                (
+                    Cmd::Pause,
+                    if self.is_paused() { "resume" } else { "pause" },
+                ),
+            ];
+            footer::draw_keys(area, buf, (self.scope(), self.kind), &now, look);
         }
     }
 }

@@ -7,12 +7,11 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use super::Sheet;
-use super::log::severity;
-use super::shared::draw_place;
+use super::shared::{self, OfEvent, draw_place};
 use crate::event::Severity;
 use crate::model::view::AlertRow;
 use crate::tui::facts::Facts;
-use crate::tui::filter::{Filter, Subject};
+use crate::tui::filter::Filter;
 use crate::tui::table::{Column, RowKey, natural};
 use crate::tui::text::{Clock, width};
 use crate::tui::theme::Role;
@@ -60,13 +59,6 @@ impl Row<'_> {
         }
     }
 
-    fn role(&self, role: Role) -> Role {
-        match self.weight() {
-            2 => role,
-            _ => Role::Label,
-        }
-    }
-
     fn text(&self) -> String {
         let mut text = self.alert.text.clone();
         if let Some(suspect) = (self.suspect)(&self.alert) {
@@ -77,10 +69,21 @@ impl Row<'_> {
     }
 
     fn place(&self) -> String {
-        match (self.alert.name, self.alert.about) {
-            (Some(name), Some(key)) if key.port != 0 => format!("{name}[{}]", key.port),
-            (Some(name), _) => name.to_owned(),
-            _ => String::new(),
+        shared::place(self.alert.name, self.alert.about)
+    }
+}
+
+impl OfEvent for Row<'_> {
+    fn severity(&self) -> Severity {
+        self.alert.severity
+    }
+    fn times(&self) -> u64 {
+        u64::from(self.alert.times)
+    }
+    fn role(&self, role: Role) -> Role {
+        match self.weight() {
+            2 => role,
+            _ => Role::Label,
         }
     }
 }
@@ -147,12 +150,7 @@ fn in_full<F: Facts>(sheet: &mut Sheet<'_, F>, rows: &[Row<'_>]) {
 fn columns<'m>() -> Vec<Column<Row<'m>>> {
     vec![
         Column {
-            title: "Severity",
-            min: 9,
-            max: 9,
-            right: false,
-            rank: 0,
-            descending: true,
+            // Those that nobody knows of yet first, then the newer ones.
             cmp: |a, b| {
                 let of = |r: &Row<'_>| {
                     let when = r.alert.cleared.unwrap_or(r.alert.opened);
@@ -160,11 +158,7 @@ fn columns<'m>() -> Vec<Column<Row<'m>>> {
                 };
                 of(a).cmp(&of(b))
             },
-            draw: |r, c| {
-                let (word, role) = severity(r.alert.severity);
-                c.text(word, r.role(role));
-            },
-            want: None,
+            ..shared::severity(0)
         },
         Column {
             title: "State",
@@ -181,57 +175,25 @@ fn columns<'m>() -> Vec<Column<Row<'m>>> {
             want: None,
         },
         Column {
-            title: "Opened",
-            min: 8,
-            max: 8,
-            right: false,
-            rank: 4,
-            descending: true,
             cmp: |a, b| a.alert.opened.cmp(&b.alert.opened),
             draw: |r, c| c.text(&r.clock.seconds(r.opened), Role::Label),
-            want: None,
+            ..shared::moment("Opened", 4)
         },
         Column {
-            title: "Seen",
-            min: 8,
-            max: 8,
-            right: false,
-            rank: 6,
-            descending: true,
             cmp: |a, b| a.alert.seen.cmp(&b.alert.seen),
             draw: |r, c| c.text(&r.clock.seconds(r.seen), Role::Label),
-            want: None,
+            ..shared::moment("Seen", 6)
         },
         Column {
-            title: "Cleared",
-            min: 8,
-            max: 8,
-            right: false,
-            rank: 7,
-            descending: true,
             cmp: |a, b| a.alert.cleared.cmp(&b.alert.cleared),
             draw: |r, c| {
                 if let Some(at) = r.cleared {
                     c.text(&r.clock.seconds(at), Role::Label);
                 }
             },
-            want: None,
+            ..shared::moment("Cleared", 7)
         },
-        Column {
-            title: "Times",
-            min: 5,
-            max: 5,
-            right: true,
-            rank: 5,
-            descending: true,
-            cmp: |a, b| a.alert.times.cmp(&b.alert.times),
-            draw: |r, c| {
-                if r.alert.times > 1 {
-                    c.number((r.alert.times.to_string(), r.role(Role::Text)));
-                }
-            },
-            want: None,
-        },
+        shared::times(5),
         Column {
             title: "About",
             min: 12,
@@ -278,16 +240,7 @@ fn matches(row: &Row<'_>, filter: &Filter) -> bool {
     if filter.is_empty() {
         return true;
     }
-    let (word, _) = severity(row.alert.severity);
     let (state, _) = row.state();
-    let mut texts = vec![row.alert.text.as_str(), row.alert.kind, word, state];
-    texts.extend(row.alert.name);
-    let about = row.alert.about;
-    let guids: Vec<u64> = about.iter().map(|k| k.node.guid.0).collect();
-    let numbers: Vec<u32> = about.iter().map(|k| u32::from(k.port)).collect();
-    filter.matches(&Subject {
-        texts: &texts,
-        numbers: &numbers,
-        guids: &guids,
-    })
+    let texts = [row.alert.text.as_str(), row.alert.kind, state];
+    shared::matches(row, &texts, row.alert.name, row.alert.about, filter)
 }

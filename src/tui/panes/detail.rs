@@ -107,7 +107,8 @@ fn end(title: &str, e: &EndDetail<'_>, findings: &[Finding], room: u16, look: &L
     let row = &e.row;
     page.heading(format!("{title}: {} port {}", row.name, row.key.port));
     let mut flags: Vec<(String, Role)> = Vec::new();
-    for (word, role) in flag_words(row.flags) {
+    let protected = row.protected.then_some(("protected", Role::Label));
+    for (word, role) in flag_words(row.flags).chain(protected) {
         if !flags.is_empty() {
             flags.push((", ".into(), Role::Label));
         }
@@ -158,6 +159,10 @@ fn end(title: &str, e: &EndDetail<'_>, findings: &[Finding], room: u16, look: &L
         let was = if peer.former { "was " } else { "" };
         let value = format!("{was}{} port {}", peer.name, peer.key.port);
         fact(&mut page, "Peer", value, Role::Text, room, look);
+    }
+    if row.elsewhere {
+        let value = "none in this subnet: it may be plugged into another one";
+        fact(&mut page, "Peer", value.to_owned(), Role::Text, room, look);
     }
     if let Some(name) = &row.told {
         let value = format!("silent, the SA says {name}");
@@ -231,6 +236,7 @@ fn packets(page: &mut Page, e: &EndDetail<'_>, room: u16, look: &Look) {
 fn rate_words(ber: Ber, seen: Duration, look: &Look) -> String {
     match ber {
         Ber::Unknown => look.glyphs.unknown.to_owned(),
+        Ber::AtLeast(rate) => format!("at least {} in {}", Ber::Is(rate), age(seen)),
         known => format!("{known} in {}", age(seen)),
     }
 }

@@ -9,17 +9,23 @@ use crate::tui::pack::{Fact, pack};
 use crate::tui::text::{put, width};
 use crate::tui::theme::{Look, Role};
 
-/// Draws the keys that work here.
-pub fn draw_keys(area: Rect, buf: &mut Buffer, scope: Scope, kind: Kind, look: &Look) {
+/// Draws the keys that work here; `now` says what some of them do at this moment.
+pub fn draw_keys(
+    area: Rect,
+    buf: &mut Buffer,
+    (scope, kind): (Scope, Kind),
+    now: &[(Cmd, &str)],
+    look: &Look,
+) {
     let mut facts: Vec<Fact> = BINDINGS
         .iter()
         .filter(|b| b.works(scope, kind))
         .filter_map(|b| {
             let rank = b.footer?;
-            let name = if b.cmd == Cmd::Quit && scope != Scope::Pane {
-                "back"
-            } else {
-                b.name
+            let name = match now.iter().find(|(cmd, _)| *cmd == b.cmd) {
+                Some((_, word)) => word,
+                None if b.cmd == Cmd::Quit && scope != Scope::Pane => "back",
+                None => b.name,
             };
             Some((
                 rank,

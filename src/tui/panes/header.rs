@@ -134,6 +134,9 @@ fn title(area: Rect, buf: &mut Buffer, h: &HeaderView<'_>, around: &Around<'_>, 
                 // Its consequence: hosts' counters are not read.
                 facts.push((2, vec![plain("limited P_Key: switches only")]));
             }
+            if h.refused.iter().any(|agent| agent.is_planarized()) {
+                facts.push((5, vec![plain("planarized: directed routes")]));
+            }
             match h.sm {
                 Some(sm) => {
                     facts.push((
@@ -419,7 +422,8 @@ pub fn alerts(h: &HeaderView<'_>, around: &Around<'_>) -> Vec<(String, Role)> {
         );
         out.push((text, Role::Bad));
     }
-    for agent in &h.refused {
+    // How a planarized adapter is, no fault: the title says it.
+    for agent in h.refused.iter().filter(|a| !a.is_planarized()) {
         let why = agent.refused.as_deref().unwrap_or("refused");
         out.push((format!("No agent for {}: {why}", agent.agent), Role::Warn));
     }

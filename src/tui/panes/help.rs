@@ -28,7 +28,7 @@ pub fn page(kind: Kind, can_suspend: bool, room: u16, look: &Look) -> Page {
         ),
         (
             "Age",
-            "shown once a row is older than two intervals; its numbers are then italic",
+            "of the older of state and counters; shown from two intervals on, the numbers italic",
         ),
         (
             "k M G T",

@@ -7,13 +7,14 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 
 use super::Sheet;
+use super::shared::{self, OfEvent, severity_word};
 use crate::event::Severity;
 use crate::model::view::LogLine;
 use crate::tui::facts::Facts;
-use crate::tui::filter::{Filter, Subject};
+use crate::tui::filter::Filter;
 use crate::tui::pack::pack;
 use crate::tui::table::{Column, RowKey, natural};
-use crate::tui::text::{Clock, count, width};
+use crate::tui::text::{Clock, width};
 use crate::tui::theme::{Look, Role};
 
 /// A line of the log, ready to be shown.
@@ -31,11 +32,7 @@ pub struct Row<'m> {
 
 impl Row<'_> {
     fn about(&self) -> String {
-        match (self.name, self.line.about) {
-            (Some(name), Some(key)) if key.port != 0 => format!("{name}[{}]", key.port),
-            (Some(name), _) => name.to_owned(),
-            _ => String::new(),
-        }
+        shared::place(self.name, self.line.about)
     }
 
     /// The event, with what it is about.
@@ -49,6 +46,15 @@ impl Row<'_> {
             about if about.is_empty() || self.line.text.contains(&about) => String::new(),
             about => format!("{about}: "),
         }
+    }
+}
+
+impl OfEvent for Row<'_> {
+    fn severity(&self) -> Severity {
+        self.line.severity
+    }
+    fn times(&self) -> u64 {
+        self.line.count
     }
 }
 
@@ -71,7 +77,7 @@ pub fn draw<F: Facts>(sheet: &mut Sheet<'_, F>) {
         None => rows.first(),
     };
     if let Some(row) = selected {
-        let (word, _) = severity(row.line.severity);
+        let (word, _) = severity_word(row.line.severity);
         sheet.in_full(&format!("{word}: {}", row.text()));
     }
     sheet.table(&rows, &columns(), key, matches);
@@ -89,15 +95,6 @@ pub fn key_of(line: &LogLine) -> RowKey {
     RowKey::Line(line.first.0, hash.finish() as u32)
 }
 
-/// A severity's word and role.
-pub fn severity(s: Severity) -> (&'static str, Role) {
-    match s {
-        Severity::Info => ("info", Role::Label),
-        Severity::Warning => ("warning", Role::Warn),
-        Severity::Critical => ("CRITICAL", Role::Bad),
-    }
-}
-
 fn text_role(s: Severity) -> Role {
     match s {
         Severity::Critical => Role::Bad,
@@ -109,60 +106,26 @@ fn text_role(s: Severity) -> Role {
 fn columns<'m>() -> Vec<Column<Row<'m>>> {
     vec![
         Column {
-            title: "Last",
-            min: 8,
-            max: 8,
-            right: false,
-            rank: 0,
-            descending: true,
             cmp: |a, b| a.line.last.cmp(&b.line.last),
             draw: |r, c| c.text(&r.clock.seconds(r.wall.1), Role::Label),
-            want: None,
+            ..shared::moment("Last", 0)
         },
         Column {
-            title: "First",
-            min: 8,
-            max: 8,
-            right: false,
-            rank: 6,
-            descending: true,
             cmp: |a, b| a.line.first.cmp(&b.line.first),
             draw: |r, c| {
                 if r.line.count > 1 {
                     c.text(&r.clock.seconds(r.wall.0), Role::Label);
                 }
             },
-            want: None,
+            ..shared::moment("First", 6)
         },
+        // Nobody sorts by it here: no room for the mark.
         Column {
-            title: "Severity",
             min: 8,
             max: 8,
-            right: false,
-            rank: 2,
-            descending: true,
-            cmp: |a, b| a.line.severity.cmp(&b.line.severity),
-            draw: |r, c| {
-                let (word, role) = severity(r.line.severity);
-                c.text(word, role);
-            },
-            want: None,
+            ..shared::severity(2)
         },
-        Column {
-            title: "Times",
-            min: 5,
-            max: 5,
-            right: true,
-            rank: 4,
-            descending: true,
-            cmp: |a, b| a.line.count.cmp(&b.line.count),
-            draw: |r, c| {
-                if r.line.count > 1 {
-                    c.number((count(r.line.count), Role::Text));
-                }
-            },
-            want: None,
-        },
+        shared::times(4),
         Column {
             title: "Event",
             min: 30,
@@ -182,22 +145,13 @@ fn matches(row: &Row<'_>, filter: &Filter) -> bool {
     if filter.is_empty() {
         return true;
     }
-    let (word, _) = severity(row.line.severity);
-    let mut texts = vec![row.line.text.as_str(), word];
-    texts.extend(row.name);
-    let about = row.line.about;
-    let guids: Vec<u64> = about.iter().map(|k| k.node.guid.0).collect();
-    let numbers: Vec<u32> = about.iter().map(|k| u32::from(k.port)).collect();
-    filter.matches(&Subject {
-        texts: &texts,
-        numbers: &numbers,
-        guids: &guids,
-    })
+    let texts = [row.line.text.as_str()];
+    shared::matches(row, &texts, row.name, row.line.about, filter)
 }
 
 /// Draws one event in one line.
 pub fn draw_line(area: Rect, buf: &mut Buffer, row: &Row<'_>, look: &Look) {
-    let (word, role) = severity(row.line.severity);
+    let (word, role) = severity_word(row.line.severity);
     let times = if row.line.count > 1 {
         format!(" {}{}", look.glyphs.times, row.line.count)
     } else {

@@ -19,9 +19,10 @@ pub fn page(view: &PathView<'_>, room: u16, look: &Look) -> Page {
         ("From ".into(), Role::Label),
         (format!("{name} port {}", from.port), Role::Accent),
     ]);
-    let to = match view.to {
-        Some((to, name)) => format!("{name} port {}", to.port),
-        None => "nobody known".to_owned(),
+    let to = match (view.to, &view.to_in_sa) {
+        (Some((to, name)), _) => format!("{name} port {}", to.port),
+        (None, Some(name)) => format!("{name} (only the SA knows it)"),
+        (None, None) => "nobody known".to_owned(),
     };
     page.line(vec![
         ("To   ".into(), Role::Label),
@@ -37,7 +38,10 @@ pub fn page(view: &PathView<'_>, room: u16, look: &Look) -> Page {
                 .filter(|h| h.kind == NodeKind::Switch)
                 .count();
             let over = so_many(over, "switch", "switches");
-            (format!("Arrives, over {over}"), Role::Good)
+            match view.beyond {
+                Some(_) => (format!("Over {over} it {}", view.end), Role::Warn),
+                None => (format!("Arrives, over {over}"), Role::Good),
+            }
         }
         (false, true) => ("Reading the tables on its way".to_owned(), Role::Label),
         (false, false) if !view.known => {
@@ -73,6 +77,10 @@ pub fn page(view: &PathView<'_>, room: u16, look: &Look) -> Page {
             narrow_hop(&mut page, hop, room, look);
         }
     }
+    if let Some(beyond) = &view.beyond {
+        let text = format!(" not seen, as the SA tells it: {}", beyond.words());
+        page.wrapped(&text, Role::Warn, room, look);
+    }
     page
 }
 
@@ -91,6 +99,7 @@ fn port(number: Option<u8>, look: &Look) -> String {
 /// Flags of both ports that the path uses, each once.
 fn flags(hop: &HopView<'_>) -> Vec<(&'static str, Role)> {
     let mut words: Vec<(&'static str, Role)> = Vec::new();
+    words.extend(hop.told.then_some(("table from the SA", Role::Warn)));
     let rows = [hop.into.as_ref(), hop.out.as_ref().map(|(row, _)| row)];
     for word in rows.into_iter().flatten().flat_map(|r| flag_words(r.flags)) {
         if !words.contains(&word) {

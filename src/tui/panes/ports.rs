@@ -2,7 +2,7 @@
 
 use super::{Sheet, phys_word, shared, state_word};
 use crate::fabric::{NodeId, PortKey, effective_gbps};
-use crate::model::view::{Flags, PortRow};
+use crate::model::view::{Flags, PortRow, Wanted};
 use crate::model::{Baseline, Part};
 use crate::port::Stamp;
 use crate::tui::facts::Facts;
@@ -50,15 +50,37 @@ impl<'a, F: Facts> Source<PortRow<'a>> for Many<'a, F> {
     fn changed(&self, node: NodeId) -> u64 {
         self.facts.changed(node)
     }
+    fn shape(&self, node: NodeId) -> u64 {
+        self.facts.shape(node)
+    }
     fn name(&self, node: NodeId) -> &str {
         self.facts.name(node)
     }
     fn row(&self, key: PortKey) -> Option<PortRow<'a>> {
         self.facts.port(key, self.from, self.at)
     }
-    fn each(&self, node: NodeId, _: &str, each: &mut dyn FnMut(PortKey, PortRow<'a>)) {
+    fn each(
+        &self,
+        node: NodeId,
+        title: &str,
+        filtered: bool,
+        each: &mut dyn FnMut(PortKey, PortRow<'a>),
+    ) {
+        let filter = !self.filter.is_empty();
+        let want = Wanted {
+            names: filter && filtered,
+            link: filter && filtered || matches!(title, "Type" | "LID" | "Link" | "Peer[port]"),
+            errors: title == "Errors",
+            error_rate: title == "Err/s",
+            age: filter || title == "Age",
+            ..Wanted::LEAST
+        };
+        let mut each = |row: PortRow<'a>| each(row.key, row);
         self.facts
-            .each_port(node, self.from, self.at, &mut |row| each(row.key, row));
+            .each_port(node, self.from, self.at, want, &mut each);
+    }
+    fn sight(&self, row: &PortRow<'a>) -> Option<u64> {
+        (!self.filter.is_empty()).then(|| sight(row))
     }
     fn rank(&self, title: &str, row: &PortRow<'a>) -> Rank {
         rank(title, row)
@@ -91,8 +113,9 @@ fn rank(title: &str, r: &PortRow<'_>) -> Rank {
                 | flag(f.down, 2)
                 | flag(f.errors, 3)
                 | flag(f.below_best, 4)
-                | flag(f.saturated, 5)
-                | flag(f.not_active, 6)
+                | flag(f.disagree, 5)
+                | flag(f.saturated, 6)
+                | flag(f.not_active, 7)
         }
         "Age" => r.age.map_or(0, |d| 1 + d.as_nanos() as u64),
         _ => return Rank::Place(Some(r.key)),
@@ -112,6 +135,7 @@ pub fn flag_words(f: Flags) -> impl Iterator<Item = (&'static str, Role)> {
         (f.down, "down", Role::Bad),
         (f.errors, "errors", Role::Warn),
         (f.below_best, "below best", Role::Warn),
+        (f.disagree, "ends differ", Role::Warn),
         (f.saturated, "pegged", Role::Warn),
         (f.not_active, "not active", Role::Warn),
     ]
@@ -157,7 +181,9 @@ fn want_flags(row: &PortRow<'_>, look: &Look) -> u16 {
 }
 
 fn draw_state(row: &PortRow<'_>, cell: &mut Cell<'_>) {
-    let Some(code) = row.state else {
+    // What a node said before it went out of reach is not how it is: its detail tells that, and
+    // when it was read.
+    let Some(code) = row.state.filter(|_| !row.flags.unreachable) else {
         return cell.text(cell.look.glyphs.unknown, Role::Label);
     };
     let role = match code {
@@ -223,7 +249,7 @@ fn columns<'m>(stale: bool) -> Vec<Column<PortRow<'m>>> {
             rank: 110,
             descending: false,
             cmp: |a, b| a.phys.cmp(&b.phys),
-            draw: |r, c| match r.phys {
+            draw: |r, c| match r.phys.filter(|_| !r.flags.unreachable) {
                 Some(code) => c.text(
                     phys_word(code),
                     if r.stale { Role::Stale } else { Role::Label },
@@ -241,7 +267,7 @@ fn columns<'m>(stale: bool) -> Vec<Column<PortRow<'m>>> {
             descending: true,
             cmp: |a, b| by_f64(link_rate(a), link_rate(b)),
             draw: |r, c| {
-                let (Some(w), Some(s)) = (r.width, r.speed) else {
+                let (Some(w), Some(s), false) = (r.width, r.speed, r.flags.unreachable) else {
                     return;
                 };
                 let role = match r.flags.below_best {
@@ -308,32 +334,57 @@ fn matches(row: &PortRow<'_>, filter: &Filter) -> bool {
     if filter.is_empty() {
         return true;
     }
-    let mut texts = vec![row.name, kind_word(row)];
-    texts.extend(row.state.map(state_word));
-    texts.extend(row.phys.map(phys_word));
-    texts.extend(flag_words(row.flags).map(|(w, _)| w));
-    texts.extend(row.protected.then_some("protected"));
-    if row.stale {
-        texts.push("stale");
-    }
-    let link = match (row.width, row.speed) {
-        (Some(w), Some(s)) => format!("{w} {s}"),
-        _ => String::new(),
+    // No word holds a blank: width and speed are matched each by itself. Nothing is found in
+    // what is left empty.
+    let (width, speed) = match row.width.zip(row.speed) {
+        Some((width, speed)) => (width.word().unwrap_or("???"), speed.name()),
+        None => ("", ""),
     };
-    texts.push(&link);
-    let mut numbers = vec![u32::from(row.key.port)];
-    numbers.extend(row.lid.map(u32::from));
-    let mut guids = vec![row.key.node.guid.0];
-    texts.extend(row.told.as_deref());
-    if let Some(peer) = &row.peer {
-        texts.push(peer.name);
-        guids.push(peer.key.node.guid.0);
+    let peer = row.peer.as_ref();
+    let mut texts = [""; 19];
+    let all = [
+        row.name,
+        kind_word(row),
+        row.state.map_or("", state_word),
+        row.phys.map_or("", phys_word),
+        if row.protected { "protected" } else { "" },
+        if row.stale { "stale" } else { "" },
+        width,
+        speed,
+        row.told.as_deref().unwrap_or_default(),
+        if row.elsewhere { shared::ELSEWHERE } else { "" },
+        peer.map_or("", |p| p.name),
+    ];
+    let flags = flag_words(row.flags).map(|(word, _)| word);
+    for (slot, text) in texts.iter_mut().zip(all.into_iter().chain(flags)) {
+        *slot = text;
     }
+    let port = u32::from(row.key.port);
+    let guid = row.key.node.guid.0;
     filter.matches(&Subject {
         texts: &texts,
-        numbers: &numbers,
-        guids: &guids,
+        numbers: &[port, row.lid.map_or(port, u32::from)],
+        guids: &[guid, peer.map_or(guid, |p| p.key.node.guid.0)],
     })
+}
+
+/// A number for all that [`matches`] looks at, but for what the node and its links are.
+fn sight(row: &PortRow<'_>) -> u64 {
+    let f = row.flags;
+    let bits = [
+        f.unreachable,
+        f.no_answer,
+        f.down,
+        f.errors,
+        f.below_best,
+        f.disagree,
+        f.saturated,
+        f.not_active,
+        row.protected,
+        row.stale,
+        row.elsewhere,
+    ];
+    bits.iter().fold(0, |all, on| all << 1 | u64::from(*on))
 }
 
 fn kind_word(row: &PortRow<'_>) -> &'static str {

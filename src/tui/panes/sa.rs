@@ -69,11 +69,15 @@ pub fn page(
         let read = table
             .age
             .map_or_else(String::new, |d| format!(" {} ago", age(d)));
-        let (status, role) = match (&table.outcome, table.reading) {
-            (_, true) => ("being read".to_owned(), Role::Accent),
-            (None, _) => ("not read".to_owned(), Role::Label),
-            (Some(SaOutcome::Whole), _) => (String::new(), Role::Label),
-            (Some(other), _) => (other.to_string(), Role::Warn),
+        let role = match (&table.outcome, table.reading) {
+            (_, true) => Role::Accent,
+            (None | Some(SaOutcome::Whole), _) => Role::Label,
+            (Some(_), _) => Role::Warn,
+        };
+        let status = match (&table.outcome, table.reading) {
+            (Some(SaOutcome::Whole), false) => String::new(),
+            (Some(outcome), false) => outcome.to_string(),
+            _ => table.status(),
         };
         page.line(vec![
             (pad(table.table.word(), 14, look), Role::Text),
@@ -81,6 +85,9 @@ pub fn page(
             (pad(&read, 10, look), Role::Label),
             (status, role),
         ]);
+        if let (Some(advice), false) = (table.advice, table.reading) {
+            page.wrapped(&format!("  {advice}"), Role::Label, room, look);
+        }
     }
     page
 }

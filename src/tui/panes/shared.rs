@@ -1,14 +1,20 @@
-//! Columns that more than one table has: which port, what is at its other end, how old.
+//! What more than one table has: columns of ports and of what happened, and how these are
+//! filtered.
 
 use std::cmp::Ordering;
 use std::time::Duration;
 
 use super::cut;
+use crate::event::Severity;
 use crate::fabric::PortKey;
 use crate::model::view::{PeerView, PortRow, TrafficRow};
+use crate::tui::filter::{Filter, Subject};
 use crate::tui::table::{Cell, Column, natural};
-use crate::tui::text::{age, width};
+use crate::tui::text::{age, count, width};
 use crate::tui::theme::{Look, Role};
+
+/// In place of a peer that is not in this subnet.
+pub const ELSEWHERE: &str = "none in this subnet";
 
 /// A row about a port.
 pub trait OfPort {
@@ -25,6 +31,10 @@ pub trait OfPort {
     /// Who the SA says the silent other end is.
     fn told(&self) -> Option<&str> {
         None
+    }
+    /// Its link leads to nobody in this subnet.
+    fn elsewhere(&self) -> bool {
+        false
     }
     /// How old its newest reply is.
     fn age(&self) -> Option<Duration>;
@@ -52,6 +62,9 @@ impl OfPort for PortRow<'_> {
     fn told(&self) -> Option<&str> {
         self.told.as_deref()
     }
+    fn elsewhere(&self) -> bool {
+        self.elsewhere
+    }
     fn age(&self) -> Option<Duration> {
         self.age
     }
@@ -76,6 +89,107 @@ impl OfPort for TrafficRow<'_> {
     fn stale(&self) -> bool {
         self.stale
     }
+}
+
+/// A row about something that happened.
+pub trait OfEvent {
+    /// How grave it is.
+    fn severity(&self) -> Severity;
+    /// How often it happened.
+    fn times(&self) -> u64;
+    /// What is over stands back.
+    fn role(&self, role: Role) -> Role {
+        role
+    }
+}
+
+/// A severity's word and role.
+pub fn severity_word(s: Severity) -> (&'static str, Role) {
+    match s {
+        Severity::Info => ("info", Role::Label),
+        Severity::Warning => ("warning", Role::Warn),
+        Severity::Critical => ("CRITICAL", Role::Bad),
+    }
+}
+
+/// How grave.
+pub fn severity<R: OfEvent>(rank: u8) -> Column<R> {
+    Column {
+        title: "Severity",
+        min: 9,
+        max: 9,
+        right: false,
+        rank,
+        descending: true,
+        cmp: |a, b| a.severity().cmp(&b.severity()),
+        draw: |r, c| {
+            let (word, role) = severity_word(r.severity());
+            c.text(word, r.role(role));
+        },
+        want: None,
+    }
+}
+
+/// How often; once is not worth a number.
+pub fn times<R: OfEvent>(rank: u8) -> Column<R> {
+    Column {
+        title: "Times",
+        min: 5,
+        max: 5,
+        right: true,
+        rank,
+        descending: true,
+        cmp: |a, b| a.times().cmp(&b.times()),
+        draw: |r, c| {
+            if r.times() > 1 {
+                c.number((count(r.times()), r.role(Role::Text)));
+            }
+        },
+        want: None,
+    }
+}
+
+/// A wall time, to the second: what it is of, its column adds.
+pub fn moment<R>(title: &'static str, rank: u8) -> Column<R> {
+    Column {
+        title,
+        min: 8,
+        max: 8,
+        right: false,
+        rank,
+        descending: true,
+        cmp: |_, _| Ordering::Equal,
+        draw: |_, _| {},
+        want: None,
+    }
+}
+
+/// A node or a port in words.
+pub fn place(name: Option<&str>, about: Option<PortKey>) -> String {
+    match (name, about) {
+        (Some(name), Some(key)) if key.port != 0 => format!("{name}[{}]", key.port),
+        (Some(name), _) => name.to_owned(),
+        _ => String::new(),
+    }
+}
+
+/// True if what happened passes the filter, by its texts, its severity, and what it is about.
+pub fn matches<R: OfEvent>(
+    row: &R,
+    texts: &[&str],
+    name: Option<&str>,
+    about: Option<PortKey>,
+    filter: &Filter,
+) -> bool {
+    let (word, _) = severity_word(row.severity());
+    let texts: Vec<&str> = texts.iter().copied().chain([word]).chain(name).collect();
+    let guids: Vec<u64> = about.iter().map(|k| k.node.guid.0).collect();
+    let numbers: Vec<u32> = about.iter().map(|k| u32::from(k.port)).collect();
+    filter.matches(&Subject {
+        texts: &texts,
+        numbers: &numbers,
+        guids: &guids,
+    })
 }
 
 /// The node's name, in at least `min` columns.
@@ -118,8 +232,14 @@ pub fn peer<R: OfPort>(min: u16, rank: u8) -> Column<R> {
         rank,
         descending: false,
         cmp: |a, b| by_peer(a.peer(), b.peer()),
-        draw: |r, c| draw_peer(r.peer(), r.told(), c),
-        want: Some(|r, look| want_peer(r.peer(), r.told(), look)),
+        draw: |r, c| match r.elsewhere() {
+            true => c.text(ELSEWHERE, Role::Label),
+            false => draw_peer(r.peer(), r.told(), c),
+        },
+        want: Some(|r, look| match r.elsewhere() {
+            true => width(ELSEWHERE, look),
+            false => want_peer(r.peer(), r.told(), look),
+        }),
     }
 }
 

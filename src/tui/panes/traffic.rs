@@ -8,7 +8,7 @@ use ratatui::style::Style;
 
 use super::{Sheet, shared};
 use crate::fabric::{NodeId, PortKey};
-use crate::model::view::{TotalsView, TrafficRow};
+use crate::model::view::{TotalsView, TrafficRow, Wanted};
 use crate::model::{Num, Part};
 use crate::port::Stamp;
 use crate::tui::facts::Facts;
@@ -72,16 +72,36 @@ impl<'a, F: Facts> Source<TrafficRow<'a>> for Many<'a, F> {
     fn changed(&self, node: NodeId) -> u64 {
         self.facts.changed(node)
     }
+    fn shape(&self, node: NodeId) -> u64 {
+        self.facts.shape(node)
+    }
     fn name(&self, node: NodeId) -> &str {
         self.facts.name(node)
     }
     fn row(&self, key: PortKey) -> Option<TrafficRow<'a>> {
         self.facts.traffic_of(key, self.at)
     }
-    fn each(&self, node: NodeId, title: &str, each: &mut dyn FnMut(PortKey, TrafficRow<'a>)) {
-        let history = title == HISTORY;
-        self.facts
-            .each_traffic(node, history, self.at, &mut |row| each(row.key, row));
+    fn each(
+        &self,
+        node: NodeId,
+        title: &str,
+        filtered: bool,
+        each: &mut dyn FnMut(PortKey, TrafficRow<'a>),
+    ) {
+        let filter = !self.filter.is_empty();
+        let want = Wanted {
+            names: filter && filtered,
+            link: filter && filtered || title == "Peer[port]",
+            packets: matches!(title, "TX pkt/s" | "RX pkt/s" | "B/pkt" | "Mcast" | "Wait"),
+            history: title == HISTORY,
+            age: filter || title == "Age",
+            ..Wanted::LEAST
+        };
+        let mut each = |row: TrafficRow<'a>| each(row.key, row);
+        self.facts.each_traffic(node, self.at, want, &mut each);
+    }
+    fn sight(&self, row: &TrafficRow<'a>) -> Option<u64> {
+        (!self.filter.is_empty()).then(|| row.stale.into())
     }
     fn rank(&self, title: &str, row: &TrafficRow<'a>) -> Rank {
         rank(title, row)
@@ -376,19 +396,16 @@ fn matches(row: &TrafficRow<'_>, filter: &Filter) -> bool {
     if filter.is_empty() {
         return true;
     }
-    let mut texts = vec![row.name];
-    let mut guids = vec![row.key.node.guid.0];
-    if row.stale {
-        texts.push("stale");
-    }
-    if let Some(peer) = &row.peer {
-        texts.push(peer.name);
-        guids.push(peer.key.node.guid.0);
-    }
+    let peer = row.peer.as_ref();
+    let guid = row.key.node.guid.0;
     filter.matches(&Subject {
-        texts: &texts,
+        texts: &[
+            row.name,
+            if row.stale { "stale" } else { "" },
+            peer.map_or("", |p| p.name),
+        ],
         numbers: &[u32::from(row.key.port)],
-        guids: &guids,
+        guids: &[guid, peer.map_or(guid, |p| p.key.node.guid.0)],
     })
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Page, pad, pad_left};
 use crate::model::so_many;
-use crate::model::view::{PATH_LABEL, UsesView};
+use crate::model::view::{PATH_LABEL, TABLE_TOLD, UsesView};
 use crate::tui::theme::{Look, Role};
 
 /// The page.
@@ -32,6 +32,9 @@ pub fn page(view: &UsesView<'_>, room: u16, look: &Look) -> Page {
         ]);
     }
     super::tables_read(&mut page, view.age, view.outdated, view.reading);
+    if view.told {
+        page.wrapped(TABLE_TOLD, Role::Warn, room, look);
+    }
     if let Some(note) = &view.note {
         page.wrapped(note, Role::Warn, room, look);
     }

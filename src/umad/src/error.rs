@@ -430,3 +430,33 @@ fn list(items: &[String]) -> String {
         items.join(", ")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Field report 26: a kernel refused the registration of one class, and the message said
+    /// neither which nor why.
+    #[test]
+    fn field_report_26_a_refused_registration_names_class_methods_and_errno() {
+        let told = |methods: &[u8], errno| {
+            Error::Register {
+                device: "umad0 (mlx5_0 port 1)".to_owned(),
+                class: 0x81,
+                version: 1,
+                methods: MethodMask::of(methods),
+                errno,
+                supported_flags: None,
+            }
+            .to_string()
+        };
+        // Trap is method 5, Report 6.
+        let text = told(&[5, 6], Errno::EINVAL);
+        for words in ["umad0 (mlx5_0 port 1)", "class 0x81", "5, 6", "EINVAL"] {
+            assert!(text.contains(words), "{words:?} in {text}");
+        }
+        let text = told(&[], Errno::ENOMEM);
+        assert!(!text.contains("methods {"), "{text}");
+        assert!(text.contains("ENOMEM"), "{text}");
+    }
+}

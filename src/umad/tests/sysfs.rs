@@ -549,13 +549,29 @@ fn preferred_ports_of_pairs() {
 #[test]
 fn field_report_24_as_many_devices_as_the_interface_allows() {
     let t = Tree::new();
+    // 128 devices with 192 ports: every second one has two.
+    let mut umads = Vec::new();
     for i in 0..128u64 {
-        let p = P {
-            guid: 0x1000 + i,
+        let port = |number: u8| P {
+            number,
+            guid: 0x1000 + 2 * i + u64::from(number),
             ..ACTIVE
         };
-        t.device(&format!("mlx5_{i}"), "1: CA\n", &[p]);
+        let name = format!("mlx5_{i}");
+        let ports = if i % 2 == 0 { 1..=1 } else { 1..=2 };
+        let all: Vec<P> = ports.clone().map(port).collect();
+        t.device(&name, "1: CA\n", &all);
+        umads.extend(ports.map(|number| (name.clone(), number)));
+    }
+    assert_eq!(umads.len(), 192);
+    for (number, (name, port)) in (0..).zip(&umads) {
+        t.umad(number, name, *port);
     }
     assert_eq!(t.sysfs().cas().unwrap().len(), 128);
     assert_eq!(t.sysfs().smi_gsi_pairs().unwrap().len(), 128);
+    // Each port is found, by the device file that is its own.
+    for (number, (name, port)) in (0..).zip(&umads) {
+        let id = t.sysfs().resolve(&Select::exact(name, *port)).unwrap();
+        assert_eq!((id.ca.as_str(), id.port, id.umad), (&**name, *port, number));
+    }
 }
