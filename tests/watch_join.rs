@@ -7,10 +7,15 @@ use fabtop::event::{Event, What};
 use fabtop::model::Model;
 use fabtop::port::Stamp;
 use fabtop::record::{Encoder, Ledger, Options, Reader};
-use fabtop::sim::{SimOptions, SimPort, default_fabric};
+use fabtop::report::{self, Format};
+use fabtop::sim::{Fabric, SimOptions, SimPort, default_fabric, netfile};
 
 fn session(until: Stamp) -> Vec<Event> {
-    let sim = SimPort::new(default_fabric(), SimOptions::default()).unwrap();
+    session_over(default_fabric(), SimOptions::default(), until)
+}
+
+fn session_over(fabric: Fabric, options: SimOptions, until: Stamp) -> Vec<Event> {
+    let sim = SimPort::new(fabric, options).unwrap();
     let mut engine = Virtual::new(Box::new(sim), Config::default());
     let mut events = Vec::new();
     engine.run_until(until, &mut |batch| {
@@ -153,4 +158,80 @@ fn a_joined_model_shows_the_same_fabric() {
         corrected > 0,
         "no FEC counter had risen at any of these moments"
     );
+}
+
+/// The model of one who joins before number `next`.
+fn join(ledger: &Ledger, next: u64) -> Model {
+    let mut encoder = Encoder::new(Options::default());
+    let mut bytes = Vec::new();
+    ledger.keyframe(next, &mut |events| {
+        encoder.encode(events, &mut bytes);
+    });
+    let mut joined = Model::new();
+    for event in Reader::new(&bytes[..]) {
+        joined.apply(&event);
+    }
+    joined
+}
+
+/// Nodes with their states and ports, and who is missing.
+fn nodes_as_shown(model: &Model, now: Stamp) -> Vec<String> {
+    let mut all = report::nodes(model, now, Format::Text);
+    all += &report::missing(model, now, Format::Text);
+    all += &report::topology(model, now);
+    all += &format!("{:?}\n", model.header(now).size);
+    all += &format!("digest {:x}\n", model.topology().digest());
+    for node in model.topology().nodes() {
+        let read: Vec<bool> = node.ports.iter().map(|p| p.info.is_some()).collect();
+        all += &format!("{} {} {read:?}\n", node.id, node.present);
+    }
+    all.lines().map(str::to_owned).collect()
+}
+
+/// The museum's own script: a node is replaced behind its port, one moves, a switch is split off
+/// with its hosts and comes back.
+#[test]
+fn a_node_that_was_replaced_behind_its_port_is_missing_for_one_who_joins_too() {
+    const MUSEUM: &str = include_str!("../assets/fabrics/museum.net");
+    const REPLACED: u64 = 0xe0;
+    // And a host is switched off, which is missing at the discovery after that.
+    let text = format!("# sim at 300s down \"narrow\"[1]\n{MUSEUM}");
+    let (fabric, problems) = netfile::parse(&text);
+    assert_eq!(problems, []);
+    let mut options = SimOptions::default();
+    assert_eq!(netfile::scenario(&text, &fabric, &mut options), []);
+    // Discoveries are 600 s apart, and a node is forgotten after it missed more than six.
+    let end = Stamp::from_secs(5_200);
+    let events = session_over(fabric, options, end);
+    let is_it = |n: &fabtop::fabric::Node| n.id.guid.0 & 0xFFFF == REPLACED;
+    let moments = [20, 61, 75, 90, 121, 150, 200, 610, 1_300, 5_190];
+    let (mut whole, mut ledger) = (Model::new(), Ledger::new());
+    let (mut missed, mut off, mut most, mut at) = (0, 0, 0, 0);
+    for (n, secs) in moments.iter().enumerate() {
+        let split = events.partition_point(|e| e.at <= Stamp::from_secs(*secs));
+        for event in &events[at..split] {
+            whole.apply(event);
+            ledger.observe(event);
+        }
+        at = split;
+        let joined = join(&ledger, events[split].seq);
+        let now = events[split - 1].at;
+        let (a, b) = (nodes_as_shown(&whole, now), nodes_as_shown(&joined, now));
+        let differ = differences(&a, &b);
+        assert!(differ.is_empty(), "at {secs} s:\n{}", differ.join("\n"));
+        let it = joined.topology().nodes().find(|n| is_it(n));
+        missed += u32::from(it.is_some_and(|n| !n.present));
+        let missing = report::missing(&joined, now, Format::Text);
+        off += u32::from(missing.lines().any(|line| line.starts_with("narrow")));
+        let last = n + 1 == moments.len();
+        assert_eq!(it.is_none(), last, "at {secs} s");
+        match last {
+            // What was told of the forgotten one has left.
+            true => assert!(ledger.len() < most, "{} of {most}", ledger.len()),
+            false => most = ledger.len(),
+        }
+    }
+    // After 610 and 1,300 s.
+    assert_eq!(off, 2);
+    assert!(missed >= 3, "it was missing at {missed} of these moments");
 }

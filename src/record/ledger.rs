@@ -9,10 +9,10 @@
 //! see anything else than one who was there. It costs the encoder's thread one fold, and holds
 //! the topology that the ledger needs anyway.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::event::{Batch, Event, Known, Sent, SweepKind, What};
-use crate::fabric::{NodeId, PortKey, Request, Target};
+use crate::fabric::{Guid, Node, NodeId, PortKey, Request, Target, Topology};
 use crate::mad::{
     Attribute, ErrorCounts, LftRecord, LinkRecord, Mad, Method, MgmtClass, NodeInfo, NodeRecord,
     PortCounters, PortInfoRecord, SwitchInfoRecord,
@@ -55,6 +55,53 @@ struct Entry {
     addr: Address,
     request: Box<[u8]>,
     reply: Box<[u8]>,
+}
+
+impl Entry {
+    /// The GUID of the node that it is about, if it is a node's NodeInfo.
+    fn tells_of(&self) -> Option<Guid> {
+        let asked = MgmtClass::new(self.key.class).is_smp() && self.key.attribute == NodeInfo::ID;
+        let reply = asked.then(|| lengthen(&self.reply).ok())??;
+        let info = NodeInfo::from_bytes(reply.data()).ok()?;
+        Some(Guid(info.node_guid()))
+    }
+
+    /// Tells of this node, and of no link that would lead to it.
+    fn detach(&mut self, id: NodeId) {
+        self.key = Key {
+            node: Some(id),
+            port: 0,
+            via: None,
+            ..self.key
+        };
+        self.target = detached(self.target, id);
+    }
+}
+
+/// The question as if it had been put to the node itself, wherever it is.
+fn detached(target: Target, id: NodeId) -> Target {
+    Target {
+        node: Some(id),
+        port: 0,
+        via: None,
+        ..target
+    }
+}
+
+/// The node that a NodeInfo told of and that is not behind that port any more, but still known:
+/// it is missing, or was moved.
+fn left(topology: &Topology, entry: &Entry) -> Option<NodeId> {
+    let via = entry.key.via.filter(|_| entry.key.node.is_none())?;
+    let guid = entry.tells_of()?;
+    let peer = topology.port(via).and_then(|p| p.peer);
+    if peer.is_some_and(|peer| peer.node.guid == guid) {
+        return None;
+    }
+    let was_here = |n: &&Node| n.ports.iter().any(|p| p.last_peer == Some(via));
+    // A present one that was never here is somebody else, of whom it is not yet clear who.
+    let left = topology.twins(guid).find(was_here);
+    left.or_else(|| topology.twins(guid).find(|n| !n.present))
+        .map(|n| n.id)
 }
 
 /// A node's sum over all ports: when it first was what it is, and when it last was. What is known
@@ -199,7 +246,7 @@ impl Ledger {
             key.modifier = TOLD | u32::from(block);
         }
         let sum = all_ports(&pending.request, &pending.bytes, reply);
-        let entry = Entry {
+        let mut entry = Entry {
             key,
             at: event.at,
             target: pending.target,
@@ -222,6 +269,14 @@ impl Ledger {
             }
             return;
         }
+        if let (Some(asked), None, Some(guid)) = (key.node, key.via, entry.tells_of())
+            && asked.guid != guid
+        {
+            // Another one has its address: this is no news of the one who was asked.
+            entry.detach(NodeId::new(guid.0));
+        }
+        self.keep_predecessor(&entry);
+        let key = entry.key;
         match self
             .places
             .get(&key)
@@ -235,18 +290,75 @@ impl Ledger {
         }
     }
 
+    /// Somebody else answers behind a port: what was told of his predecessor there stays in its
+    /// place, before all that is about him, as long as he is known.
+    fn keep_predecessor(&mut self, successor: &Entry) {
+        let Some(guid) = successor.tells_of() else {
+            return;
+        };
+        let Some(&at) = self.places.get(&successor.key) else {
+            return;
+        };
+        let Some(old) = self.entries.get_mut(at) else {
+            return;
+        };
+        if old.tells_of() == Some(guid) {
+            return;
+        }
+        let Some(id) = left(self.model.topology(), old) else {
+            return;
+        };
+        let via = old.key;
+        old.detach(id);
+        let own = old.key;
+        match self.places.get(&own) {
+            // He was told of before; the place is the successor's.
+            Some(&told) if told < at => {
+                if let Some(old) = self.entries.get_mut(at) {
+                    old.key = via;
+                }
+            }
+            // What was told later comes first now, and its place is the successor's.
+            Some(&told) => {
+                self.entries.swap(at, told);
+                if let Some(old) = self.entries.get_mut(told) {
+                    old.key = via;
+                }
+                self.places.insert(via, told);
+                self.places.insert(own, at);
+            }
+            None => {
+                self.places.remove(&via);
+                self.places.insert(own, at);
+            }
+        }
+    }
+
     /// Forgets what was answered about nodes that are no more.
     fn sweep(&mut self) {
         let topology = self.model.topology();
         let is_there = |node: NodeId| topology.node(node).is_some();
+        // Nodes that are missing, and those that were moved, are known without their link.
+        let mut told = HashSet::new();
+        for entry in &mut self.entries {
+            if let Some(id) = left(topology, entry) {
+                entry.detach(id);
+            }
+        }
+        // Behind a port that is up there is somebody, if only the SA says who.
         self.entries
             .retain(|entry| match (entry.key.node, entry.key.via) {
                 (Some(node), _) => is_there(node),
                 (None, Some(via)) => {
-                    is_there(via.node) && topology.port(via).is_some_and(|p| p.peer.is_some())
+                    is_there(via.node)
+                        && topology
+                            .port(via)
+                            .is_some_and(|p| p.peer.is_some() || p.is_up())
                 }
                 (None, None) => true,
             });
+        // Of several that came to be the same, the first, since others build on it.
+        self.entries.retain(|entry| told.insert(entry.key));
         self.sums.retain(|node, _| is_there(*node));
         self.places = (0..)
             .zip(&self.entries)
@@ -371,6 +483,9 @@ impl Ledger {
                 // Which of two that share a GUID it is, the answer alone does not tell.
                 let peer = self.model.topology().port(via).and_then(|p| p.peer);
                 target.node = peer.map(|p| p.node).filter(|id| id.twin != 0);
+                if let Some(id) = left(self.model.topology(), entry) {
+                    target = detached(target, id);
+                }
             }
             events.push(Event {
                 seq: next,
