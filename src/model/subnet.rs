@@ -251,11 +251,11 @@ impl Model {
     }
 
     fn refresh_port(&mut self, key: PortKey) {
-        self.touch(key.node);
         let Some(node) = self.topology.node(key.node) else {
             return;
         };
-        let Some(port) = node.port(key.port) else {
+        // Before its PortInfo was read there is nothing to work out: most of a discovery's calls.
+        let Some(port) = node.port(key.port).filter(|p| p.info.is_some()) else {
             return;
         };
         let lane = node
@@ -265,6 +265,7 @@ impl Model {
         let lanes = port.width().and_then(|w| w.lanes()).unwrap_or(0);
         let link = link_of(&self.topology, node, key.port);
         let up = port.is_up();
+        self.touch(key.node);
         if let Some(data) = self
             .data_mut(key.node)
             .and_then(|n| n.ports.get_mut(usize::from(key.port)))
