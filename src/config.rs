@@ -63,7 +63,7 @@ pub struct RecordArgs {
     pub file: PathBuf,
 
     /// Record for this long [default: until a signal ends it]
-    #[arg(long = "for", value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[arg(long = "for", value_name = "TIME", value_parser = span)]
     pub time: Option<Duration>,
 
     /// Stop at this size (500M, 2G), or go on in another file with --rotate
@@ -79,7 +79,7 @@ pub struct RecordArgs {
 #[derive(Debug, Args)]
 pub struct ServeArgs {
     /// Collect for this long [default: until a signal ends it]
-    #[arg(long = "for", value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[arg(long = "for", value_name = "TIME", value_parser = span)]
     pub time: Option<Duration>,
 }
 
@@ -166,7 +166,7 @@ pub struct ReportArgs {
 
     /// Collect for this long, then print [default: until the first full discovery and counter
     /// sweep are done; for `path`, until the ports on it were read twice and their load is known]
-    #[arg(long = "for", value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[arg(long = "for", value_name = "TIME", value_parser = span)]
     pub time: Option<Duration>,
 
     /// Stop as soon as the first full discovery is done (and the first sweep of what KIND shows);
@@ -466,6 +466,14 @@ fn interval(text: &str) -> Result<Duration, String> {
     Ok(time)
 }
 
+fn span(text: &str) -> Result<Duration, String> {
+    let time = humantime::parse_duration(text).map_err(|e| e.to_string())?;
+    if time.is_zero() {
+        return Err("nothing is seen in no time: give 1s or more".into());
+    }
+    Ok(time)
+}
+
 fn timeout(text: &str) -> Result<Duration, String> {
     let time = humantime::parse_duration(text).map_err(|e| e.to_string())?;
     if !(Duration::from_millis(10)..=Duration::from_secs(60)).contains(&time) {
@@ -503,6 +511,9 @@ impl std::fmt::Debug for KeyText {
 /// # Errors
 /// A sentence that does not repeat the text: it may be a key with a slip in it.
 pub fn key(text: &str) -> Result<Key, String> {
+    if text.trim().is_empty() {
+        return Err("there is no key in it: give a number such as 0x1234".into());
+    }
     crate::fabric::names::base0(text.trim())
         .and_then(Key::new)
         .ok_or_else(|| "not a key: give a number such as 0x1234, not 0".into())

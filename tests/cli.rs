@@ -49,11 +49,31 @@ fn fast<'a>(args: &[&'a str]) -> Vec<&'a str> {
     args.iter().chain(FAST).copied().collect()
 }
 
+/// A file that is something else altogether gets ten lines and a count, not a screenful.
+#[test]
+fn a_wrong_file_is_not_complained_of_line_by_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("wrong");
+    std::fs::write(&file, "nonsense\n".repeat(400)).unwrap();
+    let file = file.to_str().unwrap();
+    for option in ["--thresholds", "--node-name-map"] {
+        let out = run(&fast(&["report", "sweeps", option, file]));
+        assert!(out.status.success());
+        let text = stderr(&out);
+        assert_eq!(text.lines().count(), 11, "{text}");
+        assert!(text.contains("390 more lines"), "{text}");
+    }
+}
+
 #[test]
 fn mistakes_get_a_sentence_and_exit_code_2() {
     mistake(
         &["report", "ports", "--for", "banana", "--sim"],
         &["banana"],
+    );
+    mistake(
+        &["report", "ports", "--for", "0s", "--sim"],
+        &["--for", "1s"],
     );
     mistake(&["report", "portz"], &["portz", "ports"]);
     mistake(&["--interval", "1ms"], &["100ms"]);

@@ -110,7 +110,8 @@ fn every_node_is_shown_as_what_it_is() {
     }
     assert!(nodes.contains(
         "# 6 switches, 21 adapters, 2 aggregation nodes, 1 router, 33 links, 66 of 283 ports \
-         connected, 0 nodes missing, 1 protected by an M_Key"
+         connected, 0 nodes missing, 1 protected by an M_Key, nobody known behind 1 port with a \
+         link\n"
     ));
     // The switch behind a host is not in this subnet, by nobody's word.
     assert!(!nodes.contains("other subnet"), "{nodes}");

@@ -46,9 +46,22 @@ fn failure(error: PortError) -> Failure {
     }
 }
 
-/// Says what is wrong with a line of a file; the others are used.
-fn complain_of(path: &Path, line: usize, what: &str) {
-    complain(&format!("{}:{line}: {what}", path.display()));
+/// Lines of a file that are complained of one by one.
+const COMPLAINTS: usize = 10;
+
+/// Says what is wrong with the first lines of a file, and how many more there are; what is right
+/// is used.
+fn complain_of<'p>(path: &Path, problems: impl ExactSizeIterator<Item = (usize, &'p str)>) {
+    let more = problems.len().saturating_sub(COMPLAINTS);
+    for (line, what) in problems.take(COMPLAINTS) {
+        complain(&format!("{}:{line}: {what}", path.display()));
+    }
+    if more > 0 {
+        complain(&format!(
+            "{}: {more} more lines make no sense: is this the right file?",
+            path.display()
+        ));
+    }
 }
 
 fn simulator(common: &Common, file: Option<&Path>) -> Result<Box<dyn MadPort>, Failure> {
@@ -73,9 +86,7 @@ fn simulator(common: &Common, file: Option<&Path>) -> Result<Box<dyn MadPort>, F
             }
             problems.extend(sim::netfile::scenario(&text, &fabric, &mut options));
             problems.sort_by_key(|p| p.line);
-            for problem in &problems {
-                complain_of(path, problem.line, &problem.why);
-            }
+            complain_of(path, problems.iter().map(|p| (p.line, p.why.as_str())));
             if fabric.nodes.is_empty() {
                 return Err(Failure::Usage(format!(
                     "{} holds no node: name an ibsim or ibnetdiscover topology file",
@@ -109,9 +120,7 @@ fn thresholds(common: &Common) -> Result<Thresholds, Failure> {
                 None => Origin::Found,
             };
             let (thresholds, problems) = Thresholds::parse(&bytes, origin, alerts::is_counter);
-            for problem in problems {
-                complain_of(path, problem.line, &problem.what);
-            }
+            complain_of(path, problems.iter().map(|p| (p.line, p.what.as_str())));
             thresholds
         }
         Err(error) if named.is_some() => {
@@ -146,9 +155,7 @@ fn read_names(common: &Common, settings: &mut Settings) -> Result<(), Failure> {
     match fs::read(&path) {
         Ok(bytes) => {
             let (map, problems) = NameMap::parse(&bytes);
-            for problem in problems {
-                complain_of(&path, problem.line, &problem.what);
-            }
+            complain_of(&path, problems.iter().map(|p| (p.line, p.what.as_str())));
             settings.names = map.names;
         }
         Err(error) if named.is_some() => {

@@ -87,6 +87,12 @@ fn refused(grammar: &Command, matches: &ArgMatches) -> Option<Failure> {
             )));
         }
         true => "`fabtop report --from` reads a recording".to_owned(),
+        false if option == "socket" && matches!(name, "watch" | "stream") => {
+            return Some(Failure::Usage(format!(
+                "`fabtop {name}` takes the socket as its argument: `fabtop {name} PATH`, without \
+                 --socket"
+            )));
+        }
         false => {
             let nature = nature(name, arg.get_help_heading().unwrap_or_default());
             format!("`fabtop {name}` {nature}")
@@ -121,6 +127,10 @@ mod tests {
         ] {
             let text = told(line).expect(line);
             assert!(text.contains("has no use here"), "{line}: {text}");
+        }
+        for line in ["fabtop watch --socket x", "fabtop stream --socket x"] {
+            let text = told(line).expect(line);
+            assert!(text.contains("takes the socket as its argument"), "{text}");
         }
         for line in [
             "fabtop --sim --fps 2",

@@ -260,6 +260,7 @@ pub(super) fn head(model: &Model, now: Stamp) -> String {
         "switches": s.switches, "cas": s.cas, "aggregation_nodes": s.aggregators,
         "routers": s.routers, "links": s.links,
         "ports": s.ports, "connected": s.connected, "missing": s.missing, "protected": s.protected,
+        "unknown_ends": super::unknown_ends(model, now),
     });
     entry("size", text(&size));
     entry("events_lost", text(&h.dropped));

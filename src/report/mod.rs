@@ -47,8 +47,18 @@ pub use topology::topology;
 
 use crate::fabric::Guid;
 use crate::model::Model;
-use crate::model::view::{Flags, PortRow};
+use crate::model::view::{Absence, Flags, PortRow};
 use crate::port::Stamp;
+
+/// Ports with a link behind which nobody is known: who is there cannot be among the nodes that
+/// are missing.
+fn unknown_ends(model: &Model, now: Stamp) -> usize {
+    let unknown = |why| matches!(why, Absence::SilentBehind | Absence::NotAsked);
+    let rows = model.missing(now);
+    rows.iter()
+        .filter(|row| row.behind.is_some() && unknown(row.why))
+        .count()
+}
 
 /// How a report is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

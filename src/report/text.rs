@@ -76,13 +76,21 @@ pub(super) fn head(model: &Model, now: Stamp, out: &mut String) {
         0 => String::new(),
         n => format!(", {n} protected by an M_Key"),
     };
+    // Of these no node is known that could be called missing.
+    let unknown = match super::unknown_ends(model, now) {
+        0 => String::new(),
+        n => format!(
+            ", nobody known behind {} with a link",
+            so_many(n, "port", "ports")
+        ),
+    };
     let aggregators = match s.aggregators {
         0 => String::new(),
         n => format!(", {}", so_many(n, "aggregation node", "aggregation nodes")),
     };
     let _ = writeln!(
         out,
-        "# {}, {}{aggregators}, {}, {}, {} of {} ports connected, {} missing{protected}",
+        "# {}, {}{aggregators}, {}, {}, {} of {} ports connected, {} missing{protected}{unknown}",
         so_many(s.switches, "switch", "switches"),
         so_many(s.cas, "adapter", "adapters"),
         so_many(s.routers, "router", "routers"),
