@@ -2,7 +2,7 @@
 //! and misbehaves as a test tells it to. It shares no code with the engine.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -133,6 +133,12 @@ pub fn tree(spines: u8, leaves: u8, hosts: u8) -> Shared {
 }
 
 impl Fabric {
+    /// The management classes of all that was sent.
+    pub fn classes(&self) -> BTreeSet<u8> {
+        let classes = self.sent.iter().map(|(_, out)| out.mad.class().code());
+        classes.collect()
+    }
+
     fn empty() -> Fabric {
         Fabric {
             nodes: Vec::new(),

@@ -447,11 +447,7 @@ fn field_report_20_a_planarized_host_sends_no_smp_by_lid() {
     bench.fabric.get().sm_disabled = true;
     bench.run_ms(40_000);
     let fabric = bench.fabric.get();
-    let classes: std::collections::BTreeSet<u8> = fabric
-        .sent
-        .iter()
-        .map(|(_, o)| o.mad.class().code())
-        .collect();
+    let classes = fabric.classes();
     // Directed routes, the SA and the performance agents; states at 30 s by route as well.
     assert_eq!(classes, [0x81, 0x03, 0x04].into());
     let states = fabric

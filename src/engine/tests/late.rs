@@ -199,8 +199,8 @@ fn a_slow_switch_gets_one_question_too_many_a_link() {
     );
 }
 
-#[test]
-fn a_fabric_that_falls_silent_is_not_piled_up_with_requests() {
+/// A discovery without a limit of rate, in which this becomes of every SMP after the 600th.
+fn changed_after_600(fate: Fate) -> Bench {
     let fabric = tree(4, 40, 10);
     let mut config = Config::default();
     config.settings.smp.rate = 0;
@@ -210,13 +210,14 @@ fn a_fabric_that_falls_silent_is_not_piled_up_with_requests() {
     let mut sent = 0u32;
     fabric.get().script = Some(Box::new(move |_, out| {
         sent += u32::from(out.mad.class().is_smp());
-        if sent > 600 {
-            Fate::Timeout
-        } else {
-            Fate::Answer
-        }
+        if sent > 600 { fate } else { Fate::Answer }
     }));
-    let mut bench = Bench::with(fabric, config);
+    Bench::with(fabric, config)
+}
+
+#[test]
+fn a_fabric_that_falls_silent_is_not_piled_up_with_requests() {
+    let mut bench = changed_after_600(Fate::Timeout);
     bench.run_ms(20);
     let silent = bench.fabric.get().sent.len();
     assert!(silent > 600);
@@ -230,22 +231,7 @@ fn a_fabric_that_falls_silent_is_not_piled_up_with_requests() {
 /// first; from the first late answers on it is no longer done.
 #[test]
 fn a_fabric_that_becomes_slow_has_more_in_flight_for_one_latency_only() {
-    let fabric = tree(4, 40, 10);
-    let mut config = Config::default();
-    config.settings.smp.rate = 0;
-    config.counters = false;
-    config.subscribe = false;
-    config.sa = false;
-    let mut sent = 0u32;
-    fabric.get().script = Some(Box::new(move |_, out| {
-        sent += u32::from(out.mad.class().is_smp());
-        if sent > 600 {
-            Fate::Late(Duration::from_millis(50))
-        } else {
-            Fate::Answer
-        }
-    }));
-    let mut bench = Bench::with(fabric, config);
+    let mut bench = changed_after_600(Fate::Late(Duration::from_millis(50)));
     bench.run_ms(100);
     // 8 have places, and no more than 8 times as many have given theirs up.
     let most = std::mem::take(&mut bench.fabric.get().most_in_flight)[0];

@@ -262,11 +262,7 @@ fn field_report_26_without_one_agent_the_rest_works() {
         bench.run_ms(40_000);
         assert!(bench.engine.topology().nodes().all(|n| n.present));
         let fabric = bench.fabric.get();
-        let classes: std::collections::BTreeSet<u8> = fabric
-            .sent
-            .iter()
-            .map(|(_, o)| o.mad.class().code())
-            .collect();
+        let classes = fabric.classes();
         assert_eq!(classes, kept.iter().copied().collect(), "{agent:?}");
         // States are swept, by whichever way there is.
         let states = fabric
